@@ -1,0 +1,158 @@
+//! Every kind of problem the compiler knows, by a stable word.
+
+use crate::diagnostic::Severity;
+
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])+ $name:ident = $word:literal, $severity:ident;)+) => {
+        /// A kind of problem. The word is part of the contract: it doesn't change once released.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Code {
+            $($(#[doc = $doc])+ $name,)+
+        }
+
+        impl Code {
+            /// All codes.
+            pub const ALL: &'static [Code] = &[$(Code::$name),+];
+
+            /// The stable word.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $word),+ }
+            }
+
+            /// How bad a problem of this kind is.
+            pub fn severity(self) -> Severity {
+                match self { $(Self::$name => Severity::$severity),+ }
+            }
+
+            /// One line about it.
+            pub fn summary(self) -> &'static str {
+                match self { $(Self::$name => concat!($($doc, " "),+).trim_ascii()),+ }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The text is not YAML.
+    Syntax = "syntax", Error;
+    /// The file is not UTF-8.
+    NotUtf8 = "not-utf8", Error;
+    /// The file is larger than 4 MiB.
+    FileTooLarge = "file-too-large", Error;
+    /// The file holds nothing.
+    EmptyFile = "empty-file", Error;
+    /// The file holds more than one YAML document.
+    SeveralDocuments = "several-documents", Error;
+    /// Nesting is deeper than any config needs.
+    TooDeep = "too-deep", Error;
+    /// Aliases expand to more than any config needs.
+    AliasBomb = "alias-bomb", Error;
+    /// An alias names an anchor that isn't there.
+    UnknownAlias = "unknown-alias", Error;
+    /// A YAML tag that means nothing here.
+    UnknownTag = "unknown-tag", Error;
+    /// A key stands twice in one map.
+    DuplicateKey = "duplicate-key", Error;
+    /// A key that is not a text.
+    KeyNotText = "key-not-text", Error;
+    /// A merge key whose value is not a map.
+    BadMerge = "bad-merge", Error;
+    /// A key that nothing here knows.
+    UnknownKey = "unknown-key", Error;
+    /// A key with nothing after it.
+    MissingValue = "missing-value", Error;
+    /// A value of another type than the key takes.
+    WrongType = "wrong-type", Error;
+    /// A word that is none of the possible ones.
+    UnknownValue = "unknown-value", Error;
+    /// A number outside what the key takes.
+    OutOfRange = "out-of-range", Error;
+    /// A key that has to be there.
+    MissingKey = "missing-key", Error;
+    /// Two spellings of one thing together.
+    TwoSpellings = "two-spellings", Error;
+    /// A number written with a unit.
+    Unit = "unit", Error;
+    /// A text that can't be a server's name.
+    BadServerName = "bad-server-name", Error;
+    /// Two servers of one name.
+    DuplicateServer = "duplicate-server", Error;
+    /// Two servers whose exposed names can't be told apart.
+    ServerNamesCollide = "server-names-collide", Error;
+    /// A server without a name; one is derived from its package or host.
+    MissingName = "missing-name", Warning;
+    /// A field that this transport doesn't take.
+    FieldNotForTransport = "field-not-for-transport", Error;
+    /// A server that says neither how to start it nor where it is.
+    NoTransport = "no-transport", Error;
+    /// A transport that this version doesn't speak.
+    UnsupportedTransport = "unsupported-transport", Error;
+    /// Something that should be a URL and isn't.
+    BadUrl = "bad-url", Error;
+    /// A header name or value that HTTP doesn't allow.
+    BadHeader = "bad-header", Error;
+    /// A variable name that no system takes.
+    BadVariableName = "bad-variable-name", Error;
+    /// A builtin that the catalogue doesn't hold.
+    UnknownBuiltin = "unknown-builtin", Error;
+    /// A builtin that the same name written out replaces.
+    BuiltinReplaced = "builtin-replaced", Note;
+    /// A builtin whose upstream package is archived.
+    ArchivedBuiltin = "archived-builtin", Warning;
+    /// A reference that can't be read.
+    BadReference = "bad-reference", Error;
+    /// `$NAME` is left as written.
+    BareDollar = "bare-dollar", Warning;
+    /// `$$` becomes one `$`.
+    DoubledDollar = "doubled-dollar", Warning;
+    /// A variable that is not set (`--env`).
+    UnsetVariable = "unset-variable", Error;
+    /// A naming pattern that can't work.
+    BadNaming = "bad-naming", Error;
+    /// A naming pattern without `{server}`: equal tool names get a suffix.
+    NamingWithoutServer = "naming-without-server", Warning;
+    /// A tool named in include and in exclude.
+    IncludedAndExcluded = "included-and-excluded", Warning;
+    /// An include list without an entry: no tool remains.
+    EmptyInclude = "empty-include", Warning;
+    /// A file that the config names and that can't be read.
+    UnreadableFile = "unreadable-file", Error;
+    /// A prompt template that doesn't work.
+    BadTemplate = "bad-template", Error;
+    /// Two ways to say how large the block may be.
+    BadBudget = "bad-budget", Error;
+    /// Seconds that look like milliseconds.
+    Milliseconds = "milliseconds", Warning;
+    /// A launch that runs whatever version is newest that day.
+    Unpinned = "unpinned", Warning;
+    /// A secret written into the file.
+    LiteralSecret = "literal-secret", Warning;
+    /// A secret among arguments, where other users of the machine see it.
+    SecretInArgs = "secret-in-args", Warning;
+    /// A remote server spoken to without encryption.
+    PlainHttp = "plain-http", Warning;
+    /// A bug of ours.
+    Internal = "internal", Error;
+}
+
+impl std::fmt::Display for Code {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_unique_and_lower_case() {
+        let mut words: Vec<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
+        words.sort_unstable();
+        words.dedup();
+        assert_eq!(words.len(), Code::ALL.len());
+        assert!(
+            words.iter().all(|word| word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'))
+        );
+    }
+}

@@ -1,0 +1,131 @@
+//! A problem as data: what, where, how to mend it. Renderers live in [`crate::render`].
+
+use crate::code::Code;
+use crate::source::Span;
+
+/// How bad a problem is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// The config means nothing; there is no plan.
+    Error,
+    /// The config means something, but probably not what was wanted.
+    Warning,
+    /// Worth knowing, never counted.
+    Note,
+}
+
+impl Severity {
+    /// The word that is printed.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Note => "note",
+        }
+    }
+}
+
+/// A place and what is to be said there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// The place.
+    pub at: Span,
+    /// Shown beside the caret; may be empty.
+    pub text: String,
+}
+
+/// One problem.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// Stable word for the kind of problem.
+    pub code: Code,
+    /// How bad it is.
+    pub severity: Severity,
+    /// One sentence without a final stop, in lower case.
+    pub message: String,
+    /// Where the problem is.
+    pub primary: Label,
+    /// Further places that explain it.
+    pub related: Vec<Label>,
+    /// What to do about it.
+    pub help: Option<String>,
+}
+
+impl Diagnostic {
+    /// A problem of `code`'s own severity at `at`.
+    pub fn new(code: Code, at: Span, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            severity: code.severity(),
+            message: message.into(),
+            primary: Label { at, text: String::new() },
+            related: Vec::new(),
+            help: None,
+        }
+    }
+
+    /// With `text` beside the caret.
+    #[must_use]
+    pub fn label(mut self, text: impl Into<String>) -> Self {
+        self.primary.text = text.into();
+        self
+    }
+
+    /// With a second place.
+    #[must_use]
+    pub fn related(mut self, at: Span, text: impl Into<String>) -> Self {
+        self.related.push(Label { at, text: text.into() });
+        self
+    }
+
+    /// With what to do.
+    #[must_use]
+    pub fn help(mut self, text: impl Into<String>) -> Self {
+        self.help = Some(text.into());
+        self
+    }
+
+    /// Whether it stops a plan from being made.
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+}
+
+/// Sorts by place, so that a report reads like the file.
+pub fn sort(diagnostics: &mut [Diagnostic]) {
+    diagnostics.sort_by(|a, b| {
+        let key = |d: &Diagnostic| (d.primary.at.source, d.primary.at.start, d.primary.at.end, d.code);
+        key(a).cmp(&key(b)).then_with(|| a.message.cmp(&b.message))
+    });
+}
+
+/// The closest of `candidates` to `written`, if one is close enough to be what was meant.
+///
+/// At most a third of the longer word may differ (Damerau-Levenshtein), after case and `-`/`_` are put aside.
+pub fn closest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let fold = |s: &str| s.to_ascii_lowercase().replace('-', "_");
+    let folded = fold(written);
+    candidates
+        .into_iter()
+        .filter_map(|candidate| {
+            let distance = strsim::damerau_levenshtein(&folded, &fold(candidate));
+            let limit = written.chars().count().max(candidate.chars().count()) / 3;
+            (distance <= limit).then_some((distance, candidate))
+        })
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closest_finds_typing_errors_and_no_strangers() {
+        let known = ["command", "args", "env", "streamable_http"];
+        assert_eq!(closest("comand", known), Some("command"));
+        assert_eq!(closest("ENV", known), Some("env"));
+        assert_eq!(closest("streamable-http", known), Some("streamable_http"));
+        assert_eq!(closest("colour", known), None);
+    }
+}

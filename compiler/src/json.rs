@@ -1,0 +1,196 @@
+//! JSON as text: laid out, packed and digested without re-encoding a single number or string.
+//!
+//! What a server said is kept byte for byte inside its tokens; only white space between tokens is ours to change.
+
+use serde::Serialize;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+/// Lays JSON text out with two spaces a level and a final newline. Tokens are copied as they stand.
+///
+/// `text` must be valid JSON; what isn't comes out in a shape of its own, never as a panic.
+pub fn pretty(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + text.len() / 4);
+    let mut depth = 0usize;
+    let newline = |out: &mut String, depth: usize| {
+        out.push('\n');
+        out.extend(std::iter::repeat_n("  ", depth));
+    };
+    let mut tokens = Tokens(text).peekable();
+    while let Some(token) = tokens.next() {
+        match token {
+            "{" | "[" => {
+                out.push_str(token);
+                let close = if token == "{" { "}" } else { "]" };
+                if tokens.peek() == Some(&close) {
+                    out.push_str(close);
+                    tokens.next();
+                } else {
+                    depth += 1;
+                    newline(&mut out, depth);
+                }
+            }
+            "}" | "]" => {
+                depth = depth.saturating_sub(1);
+                newline(&mut out, depth);
+                out.push_str(token);
+            }
+            "," => {
+                out.push(',');
+                newline(&mut out, depth);
+            }
+            ":" => out.push_str(": "),
+            _ => out.push_str(token),
+        }
+    }
+    out.push('\n');
+    out
+}
+
+/// Drops the white space between tokens, so that the text stands on one line.
+pub fn compact(text: &str) -> String {
+    if !text.contains(['\n', '\r', '\t', ' ']) {
+        return text.to_owned();
+    }
+    Tokens(text).collect()
+}
+
+/// The tokens of a JSON text: punctuation, strings with their quotes, and runs of anything else.
+struct Tokens<'a>(&'a str);
+
+impl<'a> Iterator for Tokens<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        let text = self.0.trim_start_matches([' ', '\n', '\r', '\t']);
+        let bytes = text.as_bytes();
+        let length = match bytes.first()? {
+            b'{' | b'}' | b'[' | b']' | b',' | b':' => 1,
+            b'"' => string_length(bytes),
+            _ => bytes
+                .iter()
+                .position(|b| {
+                    matches!(b, b'{' | b'}' | b'[' | b']' | b',' | b':' | b'"' | b' ' | b'\n' | b'\r' | b'\t')
+                })
+                .unwrap_or(bytes.len()),
+        };
+        let (token, rest) = text.split_at(length);
+        self.0 = rest;
+        Some(token)
+    }
+}
+
+/// Bytes of the string literal that `bytes` starts with, quotes included.
+fn string_length(bytes: &[u8]) -> usize {
+    let mut at = 1;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' => at += 2,
+            b'"' => return at + 1,
+            _ => at += 1,
+        }
+    }
+    bytes.len()
+}
+
+/// The same value as text with sorted keys, so that two servers' spellings of one thing are equal.
+///
+/// Numbers are normalised: `1.0`, `1` and `1e0` are one number.
+pub fn canonical(value: &Value) -> String {
+    let mut out = String::new();
+    write_canonical(value, &mut out);
+    out
+}
+
+fn write_canonical(value: &Value, out: &mut String) {
+    match value {
+        Value::Object(map) => {
+            let mut keys: Vec<_> = map.iter().collect();
+            keys.sort_by_key(|(key, _)| key.as_str());
+            out.push('{');
+            for (index, (key, value)) in keys.into_iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                out.push_str(&string(key));
+                out.push(':');
+                write_canonical(value, out);
+            }
+            out.push('}');
+        }
+        Value::Array(items) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                write_canonical(item, out);
+            }
+            out.push(']');
+        }
+        Value::Number(number) => match number.as_f64() {
+            // Beyond 2^53 a float can't tell neighbours apart, so such an integer keeps its own digits.
+            Some(float) if float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 => {
+                out.push_str(&format!("{}", float as i64));
+            }
+            _ => out.push_str(&number.to_string()),
+        },
+        other => out.push_str(&other.to_string()),
+    }
+}
+
+/// `text` as a JSON string literal.
+pub fn string(text: &str) -> String {
+    Value::String(text.to_owned()).to_string()
+}
+
+/// SHA-256 of `bytes`, as `sha256:` and 64 hex digits.
+pub fn digest(bytes: &[u8]) -> String {
+    format!("sha256:{}", hex(&Sha256::digest(bytes)))
+}
+
+/// Lower-case hex of `bytes`.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// `value` as JSON text with our own keys sorted at every level that comes from a map.
+///
+/// # Panics
+/// Never for the types of this crate: none has a map with keys that aren't strings.
+pub fn text<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value).expect("types of this crate serialize")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pretty_keeps_tokens_and_lays_out() {
+        let text = r#"{"a":1.50,"b":[],"c":[1,{"d":"x, {y}: \"z\""}],"e":{}}"#;
+        let laid = pretty(text);
+        assert_eq!(
+            laid,
+            "{\n  \"a\": 1.50,\n  \"b\": [],\n  \"c\": [\n    1,\n    {\n      \"d\": \"x, {y}: \\\"z\\\"\"\n    }\n  ],\n  \"e\": {}\n}\n"
+        );
+        assert_eq!(compact(&laid), text);
+    }
+
+    #[test]
+    fn canonical_ignores_order_and_spelling_of_numbers() {
+        let a: Value = serde_json::from_str(r#"{"b":1.0,"a":[2,3e0]}"#).unwrap();
+        let b: Value = serde_json::from_str(r#"{"a":[2.0,3],"b":1}"#).unwrap();
+        assert_eq!(canonical(&a), canonical(&b));
+        let c: Value = serde_json::from_str(r#"{"a":[3,2],"b":1}"#).unwrap();
+        assert_ne!(canonical(&a), canonical(&c), "order of a list is meaning");
+    }
+
+    #[test]
+    fn broken_text_never_panics() {
+        for text in ["", "\"", "\"\\", "{", "}}}}", "[,:]", "\u{feff}"] {
+            pretty(text);
+            compact(text);
+        }
+    }
+}

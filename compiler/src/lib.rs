@@ -1,0 +1,22 @@
+//! Compiles an agent's MCP configuration into a locked plan.
+//!
+//! ```text
+//! path ─read─► Source ─parse─► Document ─decode─► Config ─resolve─► Plan ─lock─► Lock
+//! ```
+//!
+//! One type a phase, one function an arrow; each arrow yields a value and the diagnostics it has to give. Nothing in
+//! this crate opens a socket, reads a clock or looks at the environment: files come through [`source::Sources`], and
+//! what servers report comes in as [`observed::Observed`].
+
+pub mod code;
+pub mod decode;
+pub mod diagnostic;
+pub mod document;
+pub mod interpolate;
+pub mod json;
+pub mod name;
+pub mod observed;
+pub mod pattern;
+pub mod plan;
+pub mod render;
+pub mod source;

@@ -1,0 +1,343 @@
+//! What a live server reported, as plain data. The executor gathers it; the compiler decides what it means.
+//!
+//! A tool, prompt or template is an [`Entry`]: `raw` is its text as the server sent it and what is sent on, `known` the
+//! few fields that anything is decided by.
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::json;
+
+/// A server's item: its own text, and what we read of it.
+#[derive(Clone, Debug)]
+pub struct Entry<T> {
+    /// Compact JSON, every token as it came.
+    pub raw: Box<RawValue>,
+    /// The fields that decisions need.
+    pub known: T,
+    /// SHA-256 over the canonical form, so that order of keys and spelling of numbers don't count.
+    pub digest: String,
+}
+
+/// Why an item of a list can't be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EntryError {
+    /// It isn't an object, or a field that we need has another type.
+    #[error("{0}")]
+    Shape(String),
+    /// A schema that can't be used; with the JSON pointer of the place.
+    #[error("{reason} at {pointer}")]
+    Schema {
+        /// JSON pointer into the item.
+        pointer: String,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// Larger than we take.
+    #[error("{size} bytes of JSON, more than {ENTRY_MAX_BYTES}")]
+    TooLarge {
+        /// Bytes.
+        size: usize,
+    },
+}
+
+/// Largest tool, prompt or template that is taken, in bytes of compact JSON.
+pub const ENTRY_MAX_BYTES: usize = 256 * 1024;
+/// Deepest nesting of a schema that is taken.
+pub const SCHEMA_MAX_DEPTH: usize = 64;
+
+impl<T: DeserializeOwned> Entry<T> {
+    /// Reads an item from its JSON text.
+    ///
+    /// # Errors
+    /// When the text is too large or has another shape.
+    pub fn parse(text: &str) -> Result<Self, EntryError> {
+        let compact = json::compact(text);
+        if compact.len() > ENTRY_MAX_BYTES {
+            return Err(EntryError::TooLarge { size: compact.len() });
+        }
+        let value: Value = serde_json::from_str(&compact).map_err(|error| EntryError::Shape(error.to_string()))?;
+        if !value.is_object() {
+            return Err(EntryError::Shape(format!("an object was expected, not {}", kind(&value))));
+        }
+        let digest = json::digest(json::canonical(&value).as_bytes());
+        let known = serde_json::from_value(value).map_err(|error| EntryError::Shape(error.to_string()))?;
+        let raw = RawValue::from_string(compact).map_err(|error| EntryError::Shape(error.to_string()))?;
+        Ok(Self { raw, known, digest })
+    }
+}
+
+impl<T> PartialEq for Entry<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.digest == other.digest
+    }
+}
+
+impl<T> Serialize for Entry<T> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.raw.serialize(serializer)
+    }
+}
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Entry<T> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Self::parse(raw.get()).map_err(serde::de::Error::custom)
+    }
+}
+
+/// The JSON type of `value` with its article, for messages.
+pub fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// What we read of a tool.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Tool {
+    /// As the server calls it.
+    pub name: String,
+    /// For people.
+    #[serde(default)]
+    pub title: Option<String>,
+    /// For the model.
+    #[serde(default)]
+    pub description: Option<String>,
+    /// JSON Schema of the arguments.
+    #[serde(default)]
+    pub input_schema: Value,
+    /// What the server says of the tool's effects.
+    #[serde(default)]
+    pub annotations: Option<Annotations>,
+}
+
+/// A tool's hints about itself; untrusted.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Annotations {
+    /// For people.
+    #[serde(default)]
+    pub title: Option<String>,
+    /// Changes nothing.
+    #[serde(default)]
+    pub read_only_hint: Option<bool>,
+    /// Twice is as once.
+    #[serde(default)]
+    pub idempotent_hint: Option<bool>,
+    /// May destroy something.
+    #[serde(default)]
+    pub destructive_hint: Option<bool>,
+}
+
+impl Tool {
+    /// The name for people: `title`, else the annotation's.
+    pub fn display_title(&self) -> Option<&str> {
+        self.title.as_deref().or_else(|| self.annotations.as_ref()?.title.as_deref())
+    }
+}
+
+/// A tool whose schema has been looked at too.
+///
+/// # Errors
+/// What makes this tool, and it alone, unusable.
+pub fn parse_tool(text: &str) -> Result<Entry<Tool>, EntryError> {
+    let entry = Entry::<Tool>::parse(text)?;
+    check_schema(&entry.known.input_schema)?;
+    Ok(entry)
+}
+
+fn check_schema(schema: &Value) -> Result<(), EntryError> {
+    let wrong = |pointer: &str, reason: String| Err(EntryError::Schema { pointer: pointer.to_owned(), reason });
+    let Value::Object(root) = schema else {
+        let found = if schema.is_null() { "missing or null" } else { kind(schema) };
+        return wrong("/inputSchema", format!("the schema must be an object, it is {found}"));
+    };
+    match root.get("type") {
+        Some(Value::String(kind)) if kind == "object" => {}
+        Some(other) => return wrong("/inputSchema/type", format!("the root type must be \"object\", it is {other}")),
+        None => return wrong("/inputSchema", "the root has no type, it must be \"object\"".to_owned()),
+    }
+    check_nested(schema, "/inputSchema", 0)
+}
+
+/// Depth, and references that would need the network. Looks at every value, so that no keyword is forgotten.
+fn check_nested(value: &Value, pointer: &str, depth: usize) -> Result<(), EntryError> {
+    if depth > SCHEMA_MAX_DEPTH {
+        return Err(EntryError::Schema {
+            pointer: pointer.chars().take(80).collect(),
+            reason: format!("nested deeper than {SCHEMA_MAX_DEPTH}"),
+        });
+    }
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                let pointer = format!("{pointer}/{key}");
+                if key == "$ref"
+                    && let Value::String(target) = value
+                    && !target.starts_with('#')
+                {
+                    let reason = format!("a $ref outside the schema ({target}) is never fetched");
+                    return Err(EntryError::Schema { pointer, reason });
+                }
+                check_nested(value, &pointer, depth + 1)?;
+            }
+            Ok(())
+        }
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .try_for_each(|(index, item)| check_nested(item, &format!("{pointer}/{index}"), depth + 1)),
+        _ => Ok(()),
+    }
+}
+
+/// What we read of a prompt.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Prompt {
+    /// As the server calls it.
+    pub name: String,
+    /// For the model.
+    #[serde(default)]
+    pub description: Option<String>,
+}
+
+/// What we read of a resource template.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceTemplate {
+    /// RFC 6570.
+    pub uri_template: String,
+    /// As the server calls it.
+    #[serde(default)]
+    pub name: Option<String>,
+}
+
+/// How a server introduced itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Introduction {
+    /// The protocol revision that was agreed on.
+    pub protocol_version: String,
+    /// Its own name; never a key.
+    pub name: String,
+    /// Its own version.
+    pub version: String,
+    /// What it wants the model to know.
+    pub instructions: Option<String>,
+}
+
+/// An item of a list that can't be used, alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quarantined {
+    /// Its name, when that much could be read.
+    pub name: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// Everything that one server reported.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// How it introduced itself.
+    pub introduction: Introduction,
+    /// Its tools, in its order, with bad ones left out.
+    pub tools: Vec<Entry<Tool>>,
+    /// Its prompts.
+    pub prompts: Vec<Entry<Prompt>>,
+    /// Its resource templates.
+    pub resource_templates: Vec<Entry<ResourceTemplate>>,
+    /// Whether it offers resources.
+    pub resources: bool,
+    /// Items that were left out.
+    pub quarantined: Vec<Quarantined>,
+    /// Things that a person should know: a list that failed, a cursor that repeated.
+    pub warnings: Vec<String>,
+}
+
+impl Observed {
+    /// Sorts a page's items into usable and quarantined ones. Two tools of one name: the first stays.
+    pub fn add_tools<'a>(&mut self, items: impl IntoIterator<Item = &'a RawValue>) {
+        for item in items {
+            match parse_tool(item.get()) {
+                Ok(entry) if self.tools.iter().any(|tool| tool.known.name == entry.known.name) => {
+                    let reason = "the server lists this name twice; the first one is kept".to_owned();
+                    self.quarantined.push(Quarantined { name: entry.known.name, reason });
+                }
+                Ok(entry) => self.tools.push(entry),
+                Err(error) => {
+                    let name = name_of(item.get());
+                    self.quarantined.push(Quarantined { name, reason: error.to_string() });
+                }
+            }
+        }
+    }
+}
+
+/// The name of an item that can't be used, as far as it has one.
+fn name_of(text: &str) -> String {
+    #[derive(Deserialize)]
+    struct Named {
+        name: String,
+    }
+    serde_json::from_str::<Named>(text).map_or_else(|_| "(no name)".to_owned(), |named| named.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raw_text_stays_and_the_digest_ignores_spelling() {
+        let a =
+            parse_tool(r#"{"name": "x", "inputSchema": {"type": "object", "n": 1.50}, "execution": {"z": 1, "a": 2}}"#)
+                .unwrap();
+        assert!(a.raw.get().contains("1.50"), "{}", a.raw);
+        let b =
+            parse_tool(r#"{"execution":{"a":2,"z":1},"inputSchema":{"n":1.5,"type":"object"},"name":"x"}"#).unwrap();
+        assert_eq!(a.digest, b.digest);
+    }
+
+    #[test]
+    fn one_bad_tool_is_quarantined_alone_with_its_place() {
+        let deep = format!(r#"{{"type":"object","p":{}1{}}}"#, "[".repeat(70), "]".repeat(70));
+        for (schema, expected) in [
+            (r#"{"type":"string"}"#, "the root type must be \"object\", it is \"string\" at /inputSchema/type"),
+            ("null", "the schema must be an object, it is missing or null at /inputSchema"),
+            ("[]", "the schema must be an object, it is a list at /inputSchema"),
+            (
+                r#"{"type":"object","properties":{"a":{"$ref":"http://127.0.0.1:9/s"}}}"#,
+                "a $ref outside the schema (http://127.0.0.1:9/s) is never fetched at /inputSchema/properties/a/$ref",
+            ),
+            (&*deep, "nested deeper than 64"),
+        ] {
+            let bad = RawValue::from_string(format!(r#"{{"name":"bad","inputSchema":{schema}}}"#)).unwrap();
+            let ok = RawValue::from_string(r#"{"name":"ok","inputSchema":{"type":"object"}}"#.to_owned()).unwrap();
+            let mut observed = Observed::default();
+            observed.add_tools([&*bad, &*ok]);
+            assert_eq!(observed.tools.len(), 1);
+            assert_eq!(observed.quarantined[0].name, "bad");
+            assert!(observed.quarantined[0].reason.contains(expected), "{}", observed.quarantined[0].reason);
+        }
+    }
+
+    #[test]
+    fn a_tool_without_schema_or_name_and_a_stranger_cost_only_themselves() {
+        let items: Vec<_> = [r#"{"name":"a"}"#, "7", r#"{"inputSchema":{"type":"object"}}"#]
+            .iter()
+            .map(|text| RawValue::from_string((*text).to_owned()).unwrap())
+            .collect();
+        let mut observed = Observed::default();
+        observed.add_tools(items.iter().map(|item| &**item));
+        assert_eq!(observed.quarantined.len(), 3);
+        assert_eq!(observed.quarantined[1].name, "(no name)");
+    }
+}

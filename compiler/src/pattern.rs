@@ -1,0 +1,223 @@
+//! Shell-style patterns for tool names: the semantics of Python's `fnmatch.fnmatchcase`.
+//!
+//! `*` any run, `?` one character, `[ab]` and `[a-c]` a class, `[!ab]` its complement; there is no escape, an
+//! unclosed `[` is itself, `{` and `^` are ordinary. Every crate we tried differs in one of these.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A compiled pattern; serialises as it was written.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Pattern {
+    text: String,
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Part {
+    Literal(char),
+    Any,
+    Run,
+    Class { negated: bool, ranges: Vec<(char, char)> },
+}
+
+impl Pattern {
+    /// Compiles `text`. Every text is a pattern.
+    pub fn new(text: impl Into<String>) -> Self {
+        let text = text.into();
+        let chars: Vec<char> = text.chars().collect();
+        let mut parts = Vec::with_capacity(chars.len());
+        let mut at = 0;
+        while at < chars.len() {
+            match chars[at] {
+                '*' => {
+                    if parts.last() != Some(&Part::Run) {
+                        parts.push(Part::Run);
+                    }
+                    at += 1;
+                }
+                '?' => {
+                    parts.push(Part::Any);
+                    at += 1;
+                }
+                '[' => match class(&chars[at..]) {
+                    Some((part, length)) => {
+                        parts.push(part);
+                        at += length;
+                    }
+                    None => {
+                        parts.push(Part::Literal('['));
+                        at += 1;
+                    }
+                },
+                other => {
+                    parts.push(Part::Literal(other));
+                    at += 1;
+                }
+            }
+        }
+        Self { text, parts }
+    }
+
+    /// As written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it names exactly one text: no `*`, `?` or `[`.
+    pub fn is_literal(&self) -> bool {
+        !self.text.contains(['*', '?', '['])
+    }
+
+    /// Whether `text` matches as a whole, case-sensitively.
+    pub fn matches(&self, text: &str) -> bool {
+        let text: Vec<char> = text.chars().collect();
+        let (mut part, mut at) = (0, 0);
+        // Where to go back to: the last `*`, and how much it has swallowed. One such point is enough.
+        let mut back: Option<(usize, usize)> = None;
+        loop {
+            let fits = match self.parts.get(part) {
+                Some(Part::Run) => {
+                    back = Some((part, at));
+                    part += 1;
+                    continue;
+                }
+                None if at == text.len() => return true,
+                None => false,
+                Some(one) => text.get(at).is_some_and(|c| one.fits(*c)),
+            };
+            if fits {
+                part += 1;
+                at += 1;
+            } else if let Some((run, from)) = back.filter(|(_, from)| *from < text.len()) {
+                back = Some((run, from + 1));
+                part = run + 1;
+                at = from + 1;
+            } else {
+                return false;
+            }
+        }
+    }
+}
+
+impl Part {
+    fn fits(&self, c: char) -> bool {
+        match self {
+            Self::Literal(own) => *own == c,
+            Self::Any => true,
+            Self::Run => false,
+            Self::Class { negated, ranges } => ranges.iter().any(|(low, high)| (*low..=*high).contains(&c)) != *negated,
+        }
+    }
+}
+
+/// The class that `chars` starts with and its length, or `None` when it isn't closed.
+fn class(chars: &[char]) -> Option<(Part, usize)> {
+    let negated = chars.get(1) == Some(&'!');
+    let first = if negated { 2 } else { 1 };
+    // A `]` in first place is a member, as in every shell.
+    let close = (first + 1..chars.len()).find(|at| chars[*at] == ']')?;
+    let members = &chars[first..close];
+    let mut ranges = Vec::new();
+    let mut at = 0;
+    while at < members.len() {
+        if at + 2 < members.len() && members[at + 1] == '-' {
+            // A range that runs backwards matches nothing.
+            if members[at] <= members[at + 2] {
+                ranges.push((members[at], members[at + 2]));
+            }
+            at += 3;
+        } else {
+            ranges.push((members[at], members[at]));
+            at += 1;
+        }
+    }
+    Some((Part::Class { negated, ranges }, close + 1))
+}
+
+impl fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pattern({:?})", self.text)
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Serialize for Pattern {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Pattern {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::new)
+    }
+}
+
+impl schemars::JsonSchema for Pattern {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Pattern".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn follows_fnmatch() {
+        for (pattern, text, expected) in [
+            ("*", "", true),
+            ("read_*", "read_file", true),
+            ("read_*", "xread_file", false),
+            ("*_file", "read_file", true),
+            ("a*b*c", "a__b__b__c", true),
+            ("a*b*c", "a__b__b__", false),
+            ("?", "é", true),
+            ("[rw]*", "write", true),
+            ("[a-c]x", "bx", true),
+            ("[!x]", "y", true),
+            ("[!x]", "x", false),
+            ("[^rw]*", "list", false),
+            ("[^rw]*", "^x", true),
+            ("{a,b}", "{a,b}", true),
+            ("{a,b}", "a", false),
+            ("[", "[", true),
+            ("[]", "[]", true),
+            ("[]]", "]", true),
+            ("\\*", "\\x", true),
+            ("a**b", "ab", true),
+            ("Read", "read", false),
+            ("*", "ns/read.file", true),
+            ("[z-a]", "m", false),
+        ] {
+            assert_eq!(Pattern::new(pattern).matches(text), expected, "{pattern} against {text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_literal_matches_itself_and_never_panics(text in "\\PC{0,20}", other in "\\PC{0,20}") {
+            let pattern = Pattern::new(&*text);
+            if pattern.is_literal() {
+                prop_assert!(pattern.matches(&text));
+                prop_assert_eq!(pattern.matches(&other), text == other);
+            } else {
+                pattern.matches(&other);
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Which of a server's tools remain.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::name::ServerName;
+use crate::pattern::Pattern;
+
+/// The `tools:` of one server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolFilter {
+    /// Only what matches one of these; `null` is everything, an empty list nothing.
+    pub include: Option<Vec<Pattern>>,
+    /// Drops what matches, unless `include` names that tool literally.
+    pub exclude: Vec<Pattern>,
+    /// Never deferred.
+    pub always: Vec<Pattern>,
+}
+
+/// The rule that drops a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dropped<'a> {
+    /// There is an `include`, and nothing in it matches.
+    NotIncluded,
+    /// This pattern of `exclude` matches.
+    Excluded(&'a Pattern),
+    /// This pattern of `mcp.denylist` matches.
+    Denylist(&'a Pattern),
+}
+
+/// The three raw strings that every pattern is tried against.
+pub fn tool_strings(server: &ServerName, tool: &str) -> [String; 3] {
+    [tool.to_owned(), format!("{server}__{tool}"), format!("mcp__{server}__{tool}")]
+}
+
+fn first_match<'a>(patterns: &'a [Pattern], strings: &[String; 3]) -> Option<&'a Pattern> {
+    patterns.iter().find(|pattern| strings.iter().any(|text| pattern.matches(text)))
+}
+
+impl ToolFilter {
+    /// Whether `tool`, as the server names it, remains.
+    ///
+    /// # Errors
+    /// The rule that drops it.
+    pub fn keeps<'a>(&'a self, server: &ServerName, tool: &str) -> Result<(), Dropped<'a>> {
+        let strings = tool_strings(server, tool);
+        if let Some(include) = &self.include
+            && first_match(include, &strings).is_none()
+        {
+            return Err(Dropped::NotIncluded);
+        }
+        match first_match(&self.exclude, &strings) {
+            Some(pattern) if !self.names_literally(&strings) => Err(Dropped::Excluded(pattern)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether `include` holds the tool's very name.
+    fn names_literally(&self, strings: &[String; 3]) -> bool {
+        self.include
+            .iter()
+            .flatten()
+            .any(|pattern| pattern.is_literal() && strings.iter().any(|s| s == pattern.as_str()))
+    }
+
+    /// Whether `tool` is never deferred.
+    pub fn always(&self, server: &ServerName, tool: &str) -> bool {
+        first_match(&self.always, &tool_strings(server, tool)).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filter(include: Option<&[&str]>, exclude: &[&str]) -> ToolFilter {
+        let compile = |texts: &[&str]| texts.iter().map(|text| Pattern::new(*text)).collect();
+        ToolFilter { include: include.map(compile), exclude: compile(exclude), always: Vec::new() }
+    }
+
+    fn kept(filter: &ToolFilter, tool: &str) -> bool {
+        filter.keeps(&ServerName::new("github").unwrap(), tool).is_ok()
+    }
+
+    #[test]
+    fn include_then_exclude() {
+        assert!(kept(&filter(None, &[]), "x"), "no filter keeps all");
+        assert!(!kept(&filter(Some(&[]), &[]), "x"), "an empty include keeps none");
+        assert!(kept(&filter(Some(&["get_*"]), &[]), "get_x"));
+        assert!(!kept(&filter(Some(&["get_*"]), &["get_x"]), "get_x"), "a glob in include doesn't save it");
+        assert!(kept(&filter(Some(&["get_x"]), &["get_*"]), "get_x"), "a literal in include does");
+        assert!(kept(&filter(Some(&["github__get_x"]), &["get_*"]), "get_x"), "in its namespaced form too");
+        assert!(kept(&filter(Some(&["mcp__github__get_x"]), &[]), "get_x"));
+        assert!(!kept(&filter(None, &["github__*"]), "anything"));
+        assert!(!kept(&filter(Some(&["Get_x"]), &[]), "get_x"), "case matters");
+    }
+}

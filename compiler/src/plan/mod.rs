@@ -1,0 +1,113 @@
+//! What the compiler decided: every id, filter, limit and name pattern, with nothing left open.
+//!
+//! A plan holds references to secrets, never a value; no absolute path; no `Option` that means "undecided". It
+//! serialises into the lock, and two plans are the same exactly when they serialise the same.
+
+mod filter;
+mod naming;
+mod server;
+
+pub use filter::{Dropped, ToolFilter, tool_strings};
+pub use naming::{ExposedName, NameTable, Naming, OWN_TOOLS, sanitize, suffix};
+pub use server::{
+    Environment, Launch, Limits, Origin, Reconnect, Replace, Restart, Server, Stdio, StreamableHttp, TransportKind,
+};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::name::ServerName;
+use crate::pattern::Pattern;
+
+/// Everything that the executor needs to know.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Plan {
+    /// Whether anything is connected at all (`mcp.enabled`).
+    pub enabled: bool,
+    /// The servers, in config order: `mcp_servers`, `mcp.servers`, builtins.
+    pub servers: Vec<Server>,
+    /// Patterns of tools that are never offered, whatever else says so.
+    pub denylist: Vec<Pattern>,
+    /// How exposed names are made.
+    pub naming: Naming,
+    /// How many servers connect at the same time.
+    pub concurrency: Concurrency,
+    /// The prompt block.
+    pub prompt: Prompt,
+}
+
+/// How many servers connect at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Concurrency {
+    /// Processes being started.
+    pub stdio: usize,
+    /// Remote servers being connected.
+    pub remote: usize,
+}
+
+/// How the `<AVAILABLE_MCP_TOOLS>` block is made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Prompt {
+    /// The most the block may cost.
+    pub budget: Budget,
+    /// Longest description shown when descriptions are cut, in characters.
+    pub max_description_chars: usize,
+    /// Shortest description worth showing, in characters; below it only names are shown.
+    pub min_description_chars: usize,
+    /// What renders it.
+    pub template: PromptTemplate,
+}
+
+/// The most a prompt block may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Budget {
+    /// Unicode scalar values.
+    Chars(usize),
+    /// Tokens of o200k_base.
+    Tokens(usize),
+}
+
+/// The text of a prompt template.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PromptTemplate {
+    /// The file it came from as the config names it, or `builtin`.
+    pub from: String,
+    /// The minijinja text.
+    pub text: String,
+}
+
+impl Plan {
+    /// The server of that name.
+    pub fn server(&self, name: &str) -> Option<&Server> {
+        self.servers.iter().find(|server| server.name.as_str() == name)
+    }
+
+    /// Where a server stands in config order; servers that aren't in the plan come last.
+    pub fn order(&self, name: &ServerName) -> usize {
+        self.servers.iter().position(|server| server.name == *name).unwrap_or(usize::MAX)
+    }
+
+    /// The plan as canonical JSON text: equal texts, equal plans.
+    pub fn text(&self) -> String {
+        crate::json::text(self)
+    }
+
+    /// SHA-256 over [`Plan::text`].
+    pub fn digest(&self) -> String {
+        crate::json::digest(self.text().as_bytes())
+    }
+
+    /// Whether a tool of `server` is offered, by the filters alone.
+    ///
+    /// # Errors
+    /// The rule that drops it.
+    pub fn keeps<'a>(&'a self, server: &'a Server, tool: &str) -> Result<(), Dropped<'a>> {
+        server.tools.keeps(&server.name, tool)?;
+        let strings = tool_strings(&server.name, tool);
+        match self.denylist.iter().find(|pattern| strings.iter().any(|text| pattern.matches(text))) {
+            Some(pattern) => Err(Dropped::Denylist(pattern)),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Files as they were read: path, text, and where each line starts.
+//!
+//! Knows nothing of what the text means. Compiling never opens a file by itself: it asks a
+//! [`Sources`], so a test can hand over texts from memory.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+
+use serde::{Deserialize, Deserializer};
+
+/// Which file of a run a position belongs to; an index into [`SourceMap`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct SourceId(pub u32);
+
+/// A range of bytes in one source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Span {
+    /// The file.
+    pub source: SourceId,
+    /// First byte.
+    pub start: usize,
+    /// One past the last byte.
+    pub end: usize,
+}
+
+impl Span {
+    /// A span over `range` of `source`.
+    pub fn new(source: SourceId, range: Range<usize>) -> Self {
+        Self { source, start: range.start, end: range.end }
+    }
+
+    /// The bytes as a range.
+    pub fn range(self) -> Range<usize> {
+        self.start..self.end
+    }
+}
+
+/// A value and where it was written. Equality ignores the place, so moving a line is no change.
+#[derive(Clone, Debug, Default)]
+pub struct Spanned<T> {
+    /// What was written.
+    pub value: T,
+    /// Where.
+    pub at: Span,
+}
+
+impl<T> Spanned<T> {
+    /// `value`, written at `at`.
+    pub fn new(value: T, at: Span) -> Self {
+        Self { value, at }
+    }
+}
+
+impl<T: PartialEq> PartialEq for Spanned<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
+}
+
+impl<T: Eq> Eq for Spanned<T> {}
+
+/// The struct name and fields by which [`crate::decode`]'s deserializer recognises a [`Spanned`].
+pub(crate) const SPANNED: &str = "$mcplan::Spanned";
+pub(crate) const SPANNED_FIELDS: &[&str] = &["source", "start", "end", "value"];
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Spanned<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor<T>(std::marker::PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> serde::de::Visitor<'de> for Visitor<T> {
+            type Value = Spanned<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value with its place")
+            }
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                use serde::de::Error;
+                let mut at = Span::default();
+                let mut value = None;
+                while let Some(key) = map.next_key::<String>()? {
+                    match key.as_str() {
+                        "source" => at.source = SourceId(map.next_value()?),
+                        "start" => at.start = map.next_value()?,
+                        "end" => at.end = map.next_value()?,
+                        "value" => value = Some(map.next_value()?),
+                        other => return Err(A::Error::custom(format_args!("unexpected field {other}"))),
+                    }
+                }
+                let value = value.ok_or_else(|| A::Error::missing_field("value"))?;
+                Ok(Spanned { value, at })
+            }
+        }
+        deserializer.deserialize_struct(SPANNED, SPANNED_FIELDS, Visitor(std::marker::PhantomData))
+    }
+}
+
+impl<T: schemars::JsonSchema> schemars::JsonSchema for Spanned<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        T::schema_name()
+    }
+    fn schema_id() -> std::borrow::Cow<'static, str> {
+        T::schema_id()
+    }
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        T::json_schema(generator)
+    }
+}
+
+/// One file of a run.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The path as the user gave it or as the config names it; shown in messages.
+    pub path: String,
+    /// The text, without a byte order mark.
+    pub text: String,
+    lines: Vec<usize>,
+}
+
+/// A line and a column, both from 1; the column counts characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in Unicode scalar values, from 1.
+    pub column: usize,
+}
+
+impl Source {
+    /// A source of `text`, shown as `path`.
+    pub fn new(path: impl Into<String>, text: impl Into<String>) -> Self {
+        let text = text.into();
+        let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        Self { path: path.into(), text, lines }
+    }
+
+    /// Where `offset` (bytes) stands. An offset past the end is the end.
+    pub fn position(&self, offset: usize) -> Position {
+        let mut offset = offset.min(self.text.len());
+        while !self.text.is_char_boundary(offset) {
+            offset -= 1;
+        }
+        let line = self.lines.partition_point(|start| *start <= offset);
+        let start = self.lines[line - 1];
+        Position { line, column: self.text[start..offset].chars().count() + 1 }
+    }
+}
+
+/// Every file that one run has read, by [`SourceId`].
+#[derive(Clone, Debug, Default)]
+pub struct SourceMap {
+    sources: Vec<Source>,
+}
+
+impl SourceMap {
+    /// Adds a file and says how it is named from now on.
+    pub fn add(&mut self, source: Source) -> SourceId {
+        self.sources.push(source);
+        SourceId((self.sources.len() - 1) as u32)
+    }
+
+    /// The file of `id`.
+    ///
+    /// # Panics
+    /// When `id` comes from another map: a bug of ours.
+    pub fn get(&self, id: SourceId) -> &Source {
+        &self.sources[id.0 as usize]
+    }
+
+    /// All files, in the order they were read.
+    pub fn iter(&self) -> impl Iterator<Item = &Source> {
+        self.sources.iter()
+    }
+}
+
+/// Where compiling gets its files from.
+pub trait Sources {
+    /// The bytes of the file at `path`, which is relative to the directory of the main file.
+    fn read(&self, path: &str) -> Result<Vec<u8>, ReadError>;
+}
+
+/// Why a file could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// There is no such file.
+    #[error("no such file")]
+    Missing,
+    /// It is there, but reading failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Files held in memory, for tests and for hosts that keep their config elsewhere.
+#[derive(Clone, Debug, Default)]
+pub struct MemorySources(pub BTreeMap<String, Vec<u8>>);
+
+impl Sources for MemorySources {
+    fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
+        self.0.get(path).cloned().ok_or(ReadError::Missing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn position_counts_lines_and_characters_from_one() {
+        let source = Source::new("a.yml", "a: 1\nä: x\n");
+        assert_eq!(source.position(0), Position { line: 1, column: 1 });
+        assert_eq!(source.position(5), Position { line: 2, column: 1 });
+        assert_eq!(source.position(7), Position { line: 2, column: 2 }, "ä is one character of two bytes");
+        assert_eq!(source.position(999), Position { line: 3, column: 1 });
+    }
+}
