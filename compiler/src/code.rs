@@ -87,6 +87,8 @@ codes! {
     NoTransport = "no-transport", Error;
     /// A transport that this version doesn't speak.
     UnsupportedTransport = "unsupported-transport", Error;
+    /// A command line where one program is meant.
+    BadCommand = "bad-command", Error;
     /// Something that should be a URL and isn't.
     BadUrl = "bad-url", Error;
     /// A header name or value that HTTP doesn't allow.

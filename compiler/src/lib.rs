@@ -8,15 +8,23 @@
 //! this crate opens a socket, reads a clock or looks at the environment: files come through [`source::Sources`], and
 //! what servers report comes in as [`observed::Observed`].
 
+pub mod builtins;
 pub mod code;
+pub mod config;
 pub mod decode;
 pub mod diagnostic;
 pub mod document;
 pub mod interpolate;
 pub mod json;
+pub mod lint;
+pub mod lock;
 pub mod name;
 pub mod observed;
 pub mod pattern;
 pub mod plan;
+pub mod prompt_template;
 pub mod render;
+pub mod resolve;
+pub mod schema;
+pub mod secret;
 pub mod source;

@@ -60,6 +60,18 @@ impl<T: PartialEq> PartialEq for Spanned<T> {
 
 impl<T: Eq> Eq for Spanned<T> {}
 
+impl<T: PartialOrd> PartialOrd for Spanned<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        self.value.partial_cmp(&other.value)
+    }
+}
+
+impl<T: Ord> Ord for Spanned<T> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.value.cmp(&other.value)
+    }
+}
+
 /// The struct name and fields by which [`crate::decode`]'s deserializer recognises a [`Spanned`].
 pub(crate) const SPANNED: &str = "$mcplan::Spanned";
 pub(crate) const SPANNED_FIELDS: &[&str] = &["source", "start", "end", "value"];

@@ -1,0 +1,84 @@
+//! `mcp:`, what holds for all servers.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Number, ServerEntry};
+use crate::plan::Environment;
+use crate::source::Spanned;
+
+/// Settings for all servers. Each limit may also be set per server.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("patternProperties" = serde_json::json!({"^x-": true})))]
+pub struct Mcp {
+    /// Whether any server is connected. Default: true as soon as a server or builtin is declared.
+    pub enabled: Option<bool>,
+    /// Whether the tools of servers that do not say are deferred: listed by name, found by search. Default: true.
+    pub defer: Option<bool>,
+    /// Seconds for connecting to one server and reading its lists. Above 0. Default: 20.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub timeout_seconds: Option<Spanned<Number>>,
+    /// Seconds for one request other than a tool call. Above 0. Default: 60.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub request_timeout_seconds: Option<Spanned<Number>>,
+    /// Seconds for one tool call; 0 is no limit. Default: 300.
+    #[schemars(range(min = 0))]
+    pub call_timeout_seconds: Option<Spanned<Number>>,
+    /// Seconds that a tool call may go without progress; 0 is no limit. Default: 0.
+    #[schemars(range(min = 0))]
+    pub idle_timeout_seconds: Option<Spanned<Number>>,
+    /// Characters of one tool result's JSON; longer ones are cut, 0 is no limit. Default: 50000.
+    #[schemars(range(min = 0))]
+    pub max_result_chars: Option<u64>,
+    /// How many servers connect at the same time.
+    pub concurrency: Option<Concurrency>,
+    /// How a lost connection to a remote server comes back.
+    pub reconnect: Option<Reconnect>,
+    /// How tools are called downstream. `{tool}` must be in it, `{server}` should. Default: `mcp__{server}__{tool}`.
+    #[schemars(example = &"mcp__{server}__{tool}", example = &"{server}__{tool}")]
+    pub naming: Option<Spanned<String>>,
+    /// Longest exposed name, in characters; longer ones are cut and end in a hash. Default: 64.
+    #[schemars(range(min = 16, max = 128))]
+    pub name_limit: Option<Spanned<u64>>,
+    /// Patterns of tools that are never offered, whatever else says so. Matched against `tool`, `server__tool` and
+    /// `mcp__server__tool`.
+    #[schemars(extend("examples" = [["mcp__github__delete_*"]]))]
+    pub denylist: Option<Vec<Spanned<String>>>,
+    /// What a stdio child inherits of our environment. Default: minimal.
+    pub environment: Option<Environment>,
+    /// Further servers, the same entries as `mcp_servers`.
+    pub servers: Option<Vec<Spanned<ServerEntry>>>,
+}
+
+/// How many servers connect at the same time.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("patternProperties" = serde_json::json!({"^x-": true})))]
+pub struct Concurrency {
+    /// Processes being started. Default: 3.
+    #[schemars(range(min = 1))]
+    pub stdio: Option<u64>,
+    /// Remote servers being connected. Default: 20.
+    #[schemars(range(min = 1))]
+    pub remote: Option<u64>,
+}
+
+/// Exponential backoff after a lost connection to a remote server.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("patternProperties" = serde_json::json!({"^x-": true})))]
+pub struct Reconnect {
+    /// Attempts before giving up; 0 is for ever. Default: 5.
+    #[schemars(range(min = 0))]
+    pub attempts: Option<u32>,
+    /// First wait in seconds; it doubles each time. Default: 1.
+    #[schemars(range(min = 0))]
+    pub initial_seconds: Option<Number>,
+    /// Longest wait in seconds. Default: 30.
+    #[schemars(range(min = 0))]
+    pub max_seconds: Option<Number>,
+    /// Most that chance adds to or takes from a wait, in seconds. Default: 0.5.
+    #[schemars(range(min = 0))]
+    pub jitter_seconds: Option<Number>,
+}

@@ -1,0 +1,102 @@
+//! One entry of `mcp_servers` or `mcp.servers`.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Number, Reconnect, Text};
+use crate::plan::{Environment, Replace, Restart};
+use crate::source::Spanned;
+
+/// One MCP server. stdio servers have `command`, remote ones `url`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("patternProperties" = serde_json::json!({"^x-": true})))]
+pub struct ServerEntry {
+    /// Unique; 1 to 64 of `A-Z a-z 0-9 . _ -`, a letter or digit at both ends, no `__`. Derived from the package or
+    /// the host when it is missing.
+    #[schemars(example = &"github")]
+    pub name: Option<Spanned<String>>,
+    /// What the server is for; shown in the prompt block.
+    pub description: Option<String>,
+    /// How the server is reached. Default: stdio with `command`, streamable_http with `url`.
+    #[schemars(extend("enum" = TRANSPORTS))]
+    pub transport: Option<Spanned<String>>,
+    /// stdio: the program to start. One program, never split and never given to a shell.
+    #[schemars(example = &"npx")]
+    pub command: Option<Spanned<String>>,
+    /// stdio: its arguments.
+    #[schemars(extend("examples" = [["-y", "@modelcontextprotocol/server-filesystem@2026.8.31", "${DATA_DIR:-/data}"]]))]
+    pub args: Option<Spanned<Vec<Spanned<Text>>>>,
+    /// stdio: variables for the process besides those that it inherits.
+    pub env: Option<Spanned<BTreeMap<Spanned<String>, Spanned<Text>>>>,
+    /// stdio: the directory it starts in, relative to this file. Default: the directory of the main file.
+    pub cwd: Option<Spanned<String>>,
+    /// stdio: what it inherits of our environment. Default: `mcp.environment`.
+    pub environment: Option<Spanned<Environment>>,
+    /// stdio: whether a dead process comes back. Default: never.
+    pub restart: Option<Spanned<Restart>>,
+    /// Remote: the address.
+    #[schemars(example = &"https://example.com/mcp")]
+    pub url: Option<Spanned<String>>,
+    /// Remote: sent with every request.
+    pub headers: Option<Spanned<BTreeMap<Spanned<String>, Spanned<Text>>>>,
+    /// Whether its tools are deferred: listed by name, found by search. Default: `mcp.defer`.
+    pub defer: Option<bool>,
+    /// Which of its tools remain.
+    pub tools: Option<Tools>,
+    /// `false` keeps the entry without ever connecting. Default: true.
+    pub enabled: Option<bool>,
+    /// Whether the executor is ready only with this server; `lock` fails without it. Default: false.
+    pub required: Option<bool>,
+    /// Conditions under which the server is active.
+    pub when: Option<When>,
+    /// What a reload does with the old connection when the entry changed. Default: swap.
+    pub replace: Option<Replace>,
+    /// Seconds for connecting and reading its lists. Above 0.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub timeout_seconds: Option<Spanned<Number>>,
+    /// Seconds for one request other than a tool call. Above 0.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub request_timeout_seconds: Option<Spanned<Number>>,
+    /// Seconds for one tool call; 0 is no limit.
+    #[schemars(range(min = 0))]
+    pub call_timeout_seconds: Option<Spanned<Number>>,
+    /// Seconds that a tool call may go without progress; 0 is no limit.
+    #[schemars(range(min = 0))]
+    pub idle_timeout_seconds: Option<Spanned<Number>>,
+    /// Characters of one tool result's JSON; 0 is no limit.
+    #[schemars(range(min = 0))]
+    pub max_result_chars: Option<u64>,
+    /// Remote: how a lost connection comes back. Default: `mcp.reconnect`.
+    pub reconnect: Option<Spanned<Reconnect>>,
+}
+
+/// Every spelling of a transport that is understood; the first of a kind is the canonical one.
+pub const TRANSPORTS: [&str; 8] =
+    ["stdio", "streamable_http", "streamable-http", "http", "sse", "websocket", "ws", "streamableHttp"];
+
+/// Which of a server's tools remain. Patterns are fnmatch (`*`, `?`, `[ab]`, `[!ab]`), case-sensitive, tried against
+/// `tool`, `server__tool` and `mcp__server__tool`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("patternProperties" = serde_json::json!({"^x-": true})))]
+pub struct Tools {
+    /// Only what matches. An empty list means none.
+    #[schemars(extend("examples" = [["read_*", "list_directory"]]))]
+    pub include: Option<Spanned<Vec<Spanned<String>>>>,
+    /// Drops what matches, unless `include` names that very tool.
+    pub exclude: Option<Vec<Spanned<String>>>,
+    /// Never deferred, whatever `defer` says.
+    pub always: Option<Vec<Spanned<String>>>,
+}
+
+/// Conditions under which a server is active; all must hold.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("patternProperties" = serde_json::json!({"^x-": true})))]
+pub struct When {
+    /// Variables that must all be set and not empty.
+    pub env: Option<Vec<Spanned<String>>>,
+}

@@ -1,0 +1,175 @@
+//! True but unwise: entries that work and will be regretted.
+
+use crate::code::Code;
+use crate::config::{ServerEntry, Text};
+use crate::diagnostic::Diagnostic;
+use crate::interpolate::{Reference, Template};
+use crate::secret::{is_placeholder, name_looks_secret, value_looks_secret};
+use crate::source::Spanned;
+
+/// Everything unwise about one written entry.
+pub fn entry(entry: &Spanned<ServerEntry>) -> Vec<Diagnostic> {
+    let entry = &entry.value;
+    let mut found = Vec::new();
+    found.extend(unpinned(entry));
+    for (kind, map) in [("variable", &entry.env), ("header", &entry.headers)] {
+        for (key, value) in map.iter().flat_map(|map| &map.value) {
+            found.extend(literal_secret(kind, key, value));
+        }
+    }
+    found.extend(secrets_in_args(entry));
+    found.extend(entry.url.as_ref().and_then(secret_in_url));
+    found.extend(entry.url.as_ref().and_then(plain_http));
+    found
+}
+
+/// `npx -y name`, `@latest`, `uvx name`: whatever version is newest that day.
+fn unpinned(entry: &ServerEntry) -> Option<Diagnostic> {
+    let command = entry.command.as_ref()?;
+    let program = command.value.rsplit(['/', '\\']).next()?.trim_end_matches(".cmd").trim_end_matches(".exe");
+    let mut args = entry.args.iter().flat_map(|args| &args.value).peekable();
+    let runner = match program {
+        "npx" | "bunx" | "pnpx" => Registry::Npm,
+        "uvx" => Registry::PyPi,
+        "cmd" => {
+            args.next_if(|arg| arg.value.0.eq_ignore_ascii_case("/c"))?;
+            args.next_if(|arg| arg.value.0 == "npx")?;
+            Registry::Npm
+        }
+        "pipx" | "pnpm" | "yarn" => {
+            args.next_if(|arg| matches!(arg.value.0.as_str(), "run" | "dlx"))?;
+            if program == "pipx" { Registry::PyPi } else { Registry::Npm }
+        }
+        _ => return None,
+    };
+    // `--package=X` and `--from X` name what is fetched; the first plain word is only the program in it.
+    let mut package = None;
+    while let Some(arg) = args.next() {
+        let text = arg.value.0.as_str();
+        if let Some(named) = text.strip_prefix("--package=").or_else(|| text.strip_prefix("--from=")) {
+            package = Some((arg, named));
+            break;
+        }
+        if matches!(text, "--package" | "-p" | "--from") {
+            package = args.next().map(|arg| (arg, arg.value.0.as_str()));
+            break;
+        }
+        if matches!(text, "--python" | "--index-url" | "--registry" | "--with") {
+            args.next();
+        } else if !text.starts_with('-') {
+            package = Some((arg, text));
+            break;
+        }
+    }
+    let (arg, package) = package?;
+    let local = package.starts_with(['.', '/', '~']) || package.contains("://") || package.contains("${");
+    if local || runner.is_pinned(package) {
+        return None;
+    }
+    let bare = package.strip_suffix("@latest").unwrap_or(package);
+    Some(
+        Diagnostic::new(Code::Unpinned, arg.at, format!("`{package}` runs whatever version is newest that day"))
+            .help(format!("pin it: `{bare}{}VERSION`", if runner == Registry::Npm { "@" } else { "==" })),
+    )
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Registry {
+    Npm,
+    PyPi,
+}
+
+impl Registry {
+    fn is_pinned(self, package: &str) -> bool {
+        let version = match self {
+            Self::Npm => package.rfind('@').filter(|at| *at > 0).map(|at| &package[at + 1..]),
+            Self::PyPi => package
+                .split_once("==")
+                .map(|(_, version)| version)
+                .or_else(|| package.split_once('@').map(|(_, version)| version)),
+        };
+        // A version starts with a digit; `latest`, `^1.2` and `next` move.
+        version.is_some_and(|version| version.trim_start_matches('v').starts_with(|c: char| c.is_ascii_digit()))
+    }
+}
+
+fn literal_secret(kind: &str, key: &Spanned<String>, value: &Spanned<Text>) -> Option<Diagnostic> {
+    let text = &value.value.0;
+    let template = Template::parse(text).0;
+    if let Some(message) = default_secret(&template) {
+        return Some(Diagnostic::new(Code::LiteralSecret, value.at, message).help("leave the default out"));
+    }
+    template.as_literal()?;
+    let secret = value_looks_secret(text) || (name_looks_secret(&key.value) && !is_placeholder(text));
+    secret.then(|| {
+        let variable: String = key.value.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
+        // Never the value itself: the message may end in a log.
+        Diagnostic::new(Code::LiteralSecret, value.at, format!("the {kind} `{}` holds what looks like a secret", key.value))
+            .help(format!("write `${{{variable}}}` and set that variable where mcplan runs; then replace the secret, since the file has been seen"))
+    })
+}
+
+/// `${TOKEN:-ghp_…}`: the secret is in the file all the same.
+fn default_secret(template: &Template) -> Option<String> {
+    template.references().find_map(|reference| match reference {
+        Reference::OrText(name, text) if value_looks_secret(text) => {
+            Some(format!("the default of `${{{name}}}` looks like a secret"))
+        }
+        _ => None,
+    })
+}
+
+/// Arguments of a process can be read by every user of the machine.
+fn secrets_in_args(entry: &ServerEntry) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    let mut named_before = false;
+    for arg in entry.args.iter().flat_map(|args| &args.value) {
+        let text = arg.value.0.as_str();
+        let template = Template::parse(text).0;
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) if name.starts_with('-') => (Some(name), value),
+            _ => (None, text),
+        };
+        let refers = template.references().filter_map(Reference::variable).any(name_looks_secret);
+        let named = name.is_some_and(name_looks_secret) || named_before;
+        let literal = value_looks_secret(value)
+            || (named && !value.starts_with('-') && !is_placeholder(value) && template.as_literal().is_some());
+        if literal || refers {
+            let message = if literal {
+                "an argument that looks like a secret: it is in this file, and every user of the machine sees it"
+            } else {
+                "a secret among the arguments is seen by every user of the machine"
+            };
+            found.push(
+                Diagnostic::new(Code::SecretInArgs, arg.at, message)
+                    .help("if the server can, let it read the secret from `env:`"),
+            );
+        }
+        named_before = text.starts_with('-') && name.is_none() && name_looks_secret(text.trim_start_matches('-'));
+    }
+    found
+}
+
+fn secret_in_url(url: &Spanned<String>) -> Option<Diagnostic> {
+    let query = url.value.split_once('?').map_or("", |(_, query)| query);
+    let in_query = query.split('&').filter_map(|pair| pair.split_once('=')).any(|(name, value)| {
+        !value.contains("${") && (value_looks_secret(value) || name_looks_secret(name) && !is_placeholder(value))
+    });
+    (in_query || value_looks_secret(&url.value)).then(|| {
+        Diagnostic::new(Code::LiteralSecret, url.at, "the `url` holds what looks like a secret")
+            .help("write `${NAME}` in its place, or send it as a header")
+    })
+}
+
+fn plain_http(url: &Spanned<String>) -> Option<Diagnostic> {
+    let rest = url.value.strip_prefix("http://")?;
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let host =
+        if host.starts_with('[') { host.split(']').next()?.trim_start_matches('[') } else { host.split(':').next()? };
+    let loopback = host == "localhost" || host.ends_with(".localhost") || host == "::1" || host.starts_with("127.");
+    (!loopback && !host.contains("${")).then(|| {
+        Diagnostic::new(Code::PlainHttp, url.at, format!("`{host}` is spoken to without encryption"))
+            .help("use `https://`; headers and results can be read on the way")
+    })
+}

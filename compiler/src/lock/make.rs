@@ -1,0 +1,105 @@
+//! Plan + what servers reported + the lock before → the new lock.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Filtered, LOCK_VERSION, Lock, LockedList, LockedServer, REVISION};
+use crate::name::ServerName;
+use crate::observed::{Entry, Observed};
+use crate::plan::{Plan, Server};
+
+/// A new lock and what a person should know about how it came to be.
+#[derive(Clone, Debug)]
+pub struct Made {
+    /// The lock.
+    pub lock: Lock,
+    /// Servers that weren't observed and keep what was locked before.
+    pub kept: Vec<ServerName>,
+    /// Enabled servers that are in the plan and not in the catalog.
+    pub missing: Vec<ServerName>,
+    /// Tools that pass the filters and whose text isn't known, by server.
+    pub without_text: Vec<(ServerName, String)>,
+}
+
+/// Makes a lock. Where a digest is unchanged, the text of `old` stays, so that locking twice changes nothing.
+pub fn make(plan: Plan, sources: Vec<String>, observed: BTreeMap<ServerName, Observed>, old: Option<&Lock>) -> Made {
+    let baseline: BTreeMap<_, _> = old.iter().flat_map(|old| old.baseline(&plan)).collect();
+    let mut catalog = BTreeMap::new();
+    let mut kept = Vec::new();
+    let mut missing = Vec::new();
+    let mut without_text = Vec::new();
+    for server in &plan.servers {
+        let name = &server.name;
+        let before = baseline.get(name).copied();
+        let locked = match (observed.get(name), before) {
+            (Some(observed), before) => lock_server(&plan, server, observed, before),
+            (None, Some(before)) => {
+                kept.push(name.clone());
+                refilter(&plan, server, before, &mut without_text)
+            }
+            (None, None) => {
+                if server.enabled {
+                    missing.push(name.clone());
+                }
+                continue;
+            }
+        };
+        catalog.insert(name.clone(), locked);
+    }
+    let lock = Lock { lock_version: LOCK_VERSION, revision: REVISION, sources, plan, catalog };
+    Made { lock, kept, missing, without_text }
+}
+
+fn lock_server(plan: &Plan, server: &Server, observed: &Observed, before: Option<&LockedServer>) -> LockedServer {
+    let (tools, dropped): (Vec<_>, Vec<_>) =
+        observed.tools.iter().cloned().partition(|tool| plan.keeps(server, &tool.known.name).is_ok());
+    let mut filtered: Vec<_> =
+        dropped.into_iter().map(|tool| Filtered { name: tool.known.name, digest: tool.digest }).collect();
+    filtered.sort();
+    LockedServer {
+        introduction: observed.introduction.clone(),
+        tools: settle(tools, before.map(|before| &before.tools)),
+        filtered,
+        prompts: settle(observed.prompts.clone(), before.map(|before| &before.prompts)),
+        resource_templates: settle(
+            observed.resource_templates.clone(),
+            before.map(|before| &before.resource_templates),
+        ),
+        resources: observed.resources,
+    }
+}
+
+/// The new list, in the old list's text and order where nothing but that changed.
+fn settle<T: Clone>(new: Vec<Entry<T>>, old: Option<&LockedList<T>>) -> LockedList<T> {
+    let Some(LockedList(old)) = old else { return LockedList(new) };
+    let digests = |list: &[Entry<T>]| list.iter().map(|entry| entry.digest.clone()).collect::<BTreeSet<_>>();
+    if old.len() == new.len() && digests(old) == digests(&new) {
+        return LockedList(old.clone());
+    }
+    let text: BTreeMap<_, _> = old.iter().map(|entry| (entry.digest.as_str(), entry)).collect();
+    LockedList(
+        new.into_iter().map(|entry| text.get(entry.digest.as_str()).map_or(entry, |old| (*old).clone())).collect(),
+    )
+}
+
+/// What was locked before, split again by the filters of now.
+fn refilter(
+    plan: &Plan,
+    server: &Server,
+    before: &LockedServer,
+    without_text: &mut Vec<(ServerName, String)>,
+) -> LockedServer {
+    let mut locked = before.clone();
+    let (tools, dropped): (Vec<_>, Vec<_>) =
+        locked.tools.0.into_iter().partition(|tool| plan.keeps(server, &tool.known.name).is_ok());
+    locked.tools = LockedList(tools);
+    locked.filtered.extend(dropped.into_iter().map(|tool| Filtered { name: tool.known.name, digest: tool.digest }));
+    locked.filtered.sort();
+    without_text.extend(
+        locked
+            .filtered
+            .iter()
+            .filter(|tool| plan.keeps(server, &tool.name).is_ok())
+            .map(|tool| (server.name.clone(), tool.name.clone())),
+    );
+    locked
+}

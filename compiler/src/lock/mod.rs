@@ -1,0 +1,194 @@
+//! `config.lock.json`: the plan, and what each server looked like when it was locked.
+//!
+//! Holds nothing of one machine and no value of a secret. The version is read before the rest, so that a file of a
+//! later mcplan gets one clear message. Unknown fields are let be: additions go under `revision`.
+
+mod drift;
+mod make;
+
+pub use drift::Drift;
+pub use make::{Made, make};
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::json;
+use crate::name::ServerName;
+use crate::observed::{Entry, Introduction, Prompt, ResourceTemplate, Tool};
+use crate::plan::Plan;
+
+/// The version that this mcplan writes, and the newest that it reads.
+pub const LOCK_VERSION: u32 = 1;
+/// Grows with compatible additions.
+pub const REVISION: u32 = 0;
+
+/// The whole file.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(title = "mcplan lock", extend("$id" = "urn:mcplan:schema:lock:1"))]
+pub struct Lock {
+    /// Version of the format; read before the rest.
+    pub lock_version: u32,
+    /// Compatible additions within the version.
+    #[serde(default)]
+    pub revision: u32,
+    /// The files that the plan came from, relative to the lock.
+    pub sources: Vec<String>,
+    /// Every decision of the compiler.
+    pub plan: Plan,
+    /// What each server reported, for the servers that were reached.
+    pub catalog: BTreeMap<ServerName, LockedServer>,
+}
+
+/// What one server reported.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct LockedServer {
+    /// How it introduced itself.
+    #[serde(flatten)]
+    pub introduction: Introduction,
+    /// The tools that pass the filters, whole, in the server's order.
+    pub tools: LockedList<Tool>,
+    /// The tools that don't: name and digest only.
+    pub filtered: Vec<Filtered>,
+    /// Its prompts.
+    pub prompts: LockedList<Prompt>,
+    /// Its resource templates.
+    pub resource_templates: LockedList<ResourceTemplate>,
+    /// Whether it offers resources; which ones is live data.
+    pub resources: bool,
+}
+
+/// A list of items, each whole and with its digest. Read from text and checked against the digests in one go.
+#[derive(Clone, Debug, Default)]
+pub struct LockedList<T>(pub Vec<Entry<T>>);
+
+/// A tool that a filter drops.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct Filtered {
+    /// The tool's own name.
+    pub name: String,
+    /// Over its canonical form.
+    pub digest: String,
+}
+
+#[derive(Serialize)]
+#[serde(bound = "")]
+struct WriteItem<'a, T> {
+    digest: &'a str,
+    entry: &'a Entry<T>,
+}
+
+#[derive(Deserialize)]
+#[serde(bound = "T: serde::de::DeserializeOwned")]
+struct ReadItem<T> {
+    digest: String,
+    entry: Entry<T>,
+}
+
+impl<T> Serialize for LockedList<T> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|entry| WriteItem { digest: &entry.digest, entry }))
+    }
+}
+
+impl<'de, T: serde::de::DeserializeOwned> Deserialize<'de> for LockedList<T> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let items = Vec::<ReadItem<T>>::deserialize(deserializer)?;
+        let mut entries = Vec::with_capacity(items.len());
+        for item in items {
+            if item.digest != item.entry.digest {
+                let start: String = item.entry.raw.get().chars().take(60).collect();
+                return Err(serde::de::Error::custom(format_args!("the digest of {start}… doesn't fit its text")));
+            }
+            entries.push(item.entry);
+        }
+        Ok(Self(entries))
+    }
+}
+
+impl<T> JsonSchema for LockedList<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "LockedList".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["digest", "entry"],
+                "properties": {
+                    "digest": { "type": "string", "description": "SHA-256 over the entry with sorted keys.", "pattern": "^sha256:[0-9a-f]{64}$" },
+                    "entry": { "type": "object", "description": "What the server said, in its own order and spelling." },
+                },
+            },
+        })
+    }
+}
+
+/// Why a lock can't be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LockError {
+    /// Written by a later mcplan.
+    #[error(
+        "the lock is of version {found}, this mcplan reads up to {LOCK_VERSION}: use a newer mcplan, or lock again"
+    )]
+    Newer {
+        /// Its version.
+        found: u64,
+    },
+    /// Not JSON, cut off, or not a lock.
+    #[error(
+        "the lock can't be read: {reason} (line {line}, column {column}); lock again, or take it from version control"
+    )]
+    Broken {
+        /// What is wrong.
+        reason: String,
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+    },
+}
+
+impl Lock {
+    /// Reads a lock from its text.
+    ///
+    /// # Errors
+    /// One clear error: a later version, or where it is broken.
+    pub fn read(text: &str) -> Result<Self, LockError> {
+        #[derive(Deserialize)]
+        struct Versioned {
+            lock_version: u64,
+        }
+        let broken = |error: serde_json::Error| {
+            let whole = error.to_string();
+            let reason = whole.split(" at line ").next().unwrap_or_default().to_owned();
+            LockError::Broken { reason, line: error.line(), column: error.column() }
+        };
+        let Versioned { lock_version } = serde_json::from_str(text).map_err(broken)?;
+        if lock_version > u64::from(LOCK_VERSION) {
+            return Err(LockError::Newer { found: lock_version });
+        }
+        serde_json::from_str(text).map_err(broken)
+    }
+
+    /// The text of the file: two-space JSON and a final newline; the same lock, the same bytes.
+    pub fn text(&self) -> String {
+        json::pretty(&json::text(self))
+    }
+
+    /// The catalog entries that still speak of the plan's servers: same transport, command, args and url.
+    pub fn baseline<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = (&'a ServerName, &'a LockedServer)> {
+        self.catalog.iter().filter(|(name, _)| {
+            let (was, is) = (self.plan.server(name.as_str()), plan.server(name.as_str()));
+            matches!((was, is), (Some(was), Some(is)) if was.launch.identity() == is.launch.identity())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

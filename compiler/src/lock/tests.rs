@@ -1,0 +1,163 @@
+//! What a lock promises, with servers that exist only as data.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+
+use super::*;
+use crate::interpolate::Template;
+use crate::observed::Observed;
+use crate::pattern::Pattern;
+use crate::plan::{
+    Budget, Concurrency, Environment, Launch, Limits, Naming, Origin, Prompt, PromptTemplate, Reconnect, Replace,
+    Restart, Server, Stdio, ToolFilter,
+};
+
+fn server(name: &str) -> Server {
+    Server {
+        name: ServerName::new(name).unwrap(),
+        description: None,
+        origin: Origin::Config,
+        launch: Launch::Stdio(Stdio {
+            command: Template::literal("run"),
+            args: vec![Template::parse("${DIR:-/data}").0],
+            env: BTreeMap::from([("TOKEN".to_owned(), Template::parse("${TOKEN}").0)]),
+            cwd: Template::literal("."),
+            environment: Environment::Minimal,
+            restart: Restart::Never,
+        }),
+        tools: ToolFilter::default(),
+        defer: true,
+        enabled: true,
+        required: false,
+        when_env: Vec::new(),
+        replace: Replace::Swap,
+        limits: Limits {
+            timeout_seconds: 20.0,
+            request_timeout_seconds: 60.0,
+            call_timeout_seconds: 300.0,
+            idle_timeout_seconds: 0.0,
+            max_result_chars: 50_000,
+        },
+        reconnect: Reconnect::default(),
+    }
+}
+
+fn plan(servers: Vec<Server>) -> Plan {
+    Plan {
+        enabled: true,
+        servers,
+        denylist: Vec::new(),
+        naming: Naming { pattern: "mcp__{server}__{tool}".to_owned(), limit: 64 },
+        concurrency: Concurrency { stdio: 3, remote: 20 },
+        prompt: Prompt {
+            budget: Budget::Chars(2000),
+            max_description_chars: 250,
+            min_description_chars: 20,
+            template: PromptTemplate { from: "builtin".to_owned(), text: "x".to_owned() },
+        },
+    }
+}
+
+fn observed(tools: &[&str]) -> Observed {
+    let mut observed = Observed::default();
+    let items: Vec<_> = tools.iter().map(|text| RawValue::from_string((*text).to_owned()).unwrap()).collect();
+    observed.add_tools(items.iter().map(|item| &**item));
+    observed
+}
+
+const READ: &str = r#"{"name":"read","inputSchema":{"type":"object","n":1.50},"description":"reads"}"#;
+const READ_AGAIN: &str = r#"{"description":"reads","inputSchema":{"n":1.5,"type":"object"},"name":"read"}"#;
+const WRITE: &str = r#"{"name":"write","inputSchema":{"type":"object"}}"#;
+
+fn lock(plan: Plan, tools: &[&str], old: Option<&Lock>) -> Made {
+    let name = plan.servers[0].name.clone();
+    make(plan, vec!["config.yml".to_owned()], BTreeMap::from([(name, observed(tools))]), old)
+}
+
+#[test]
+fn text_and_back_is_the_same_lock() {
+    let made = lock(plan(vec![server("fs")]), &[READ, WRITE], None);
+    let text = made.lock.text();
+    assert_eq!(Lock::read(&text).unwrap().text(), text);
+    assert!(text.contains("1.50"), "a number keeps its spelling");
+    assert!(text.contains("${TOKEN}") && text.ends_with("}\n"));
+}
+
+#[test]
+fn what_only_moved_keeps_the_locked_text() {
+    let first = lock(plan(vec![server("fs")]), &[READ, WRITE], None).lock;
+    let second = lock(plan(vec![server("fs")]), &[WRITE, READ_AGAIN], Some(&first)).lock;
+    assert_eq!(first.text(), second.text());
+}
+
+#[test]
+fn a_filtered_tool_is_a_name_and_a_digest() {
+    let mut one = server("fs");
+    one.tools.exclude = vec![Pattern::new("write")];
+    let made = lock(plan(vec![one]), &[READ, WRITE], None);
+    let locked = &made.lock.catalog["fs"];
+    assert_eq!(locked.tools.0.len(), 1);
+    assert_eq!(locked.filtered[0].name, "write");
+}
+
+#[test]
+fn offline_splits_again_and_names_what_has_no_text() {
+    let mut one = server("fs");
+    one.tools.exclude = vec![Pattern::new("write")];
+    let first = lock(plan(vec![one]), &[READ, WRITE], None).lock;
+    let made = make(plan(vec![server("fs")]), vec![], BTreeMap::new(), Some(&first));
+    assert_eq!(made.without_text, [(ServerName::new("fs").unwrap(), "write".to_owned())]);
+    assert_eq!(made.kept.len(), 1);
+}
+
+#[test]
+fn an_unreached_server_is_dropped_when_its_launch_changed() {
+    let first = lock(plan(vec![server("fs")]), &[READ], None).lock;
+    let mut moved = server("fs");
+    if let Launch::Stdio(stdio) = &mut moved.launch {
+        stdio.args.clear();
+    }
+    let made = make(plan(vec![moved]), vec![], BTreeMap::new(), Some(&first));
+    assert!(made.lock.catalog.is_empty());
+    assert_eq!(made.missing.len(), 1);
+}
+
+#[test]
+fn check_names_each_difference() {
+    let first = lock(plan(vec![server("a"), server("b")]), &[READ], None).lock;
+    let sources = vec!["config.yml".to_owned()];
+    assert_eq!(first.check(&plan(vec![server("a"), server("b")]), &sources), []);
+    let mut changed = server("a");
+    changed.tools.include = Some(vec![Pattern::new("read")]);
+    if let Launch::Stdio(stdio) = &mut changed.launch {
+        stdio.args = vec![Template::literal("/other")];
+    }
+    let mut now = plan(vec![changed, server("c")]);
+    now.denylist = vec![Pattern::new("x")];
+    let report: Vec<_> = first.check(&now, &sources).iter().map(ToString::to_string).collect();
+    assert_eq!(
+        report,
+        [
+            r#"servers.a.args[0]: locked "${DIR:-/data}", now "/other""#,
+            r#"servers.a.tools.include: locked null, now ["read"]"#,
+            "servers.b: locked, no longer in the config",
+            "servers.c: in the config, not locked",
+            r#"denylist: locked [], now ["x"]"#,
+        ]
+    );
+    let turned = plan(vec![server("b"), server("a")]);
+    assert_eq!(first.check(&turned, &sources)[0].at, "order of servers");
+}
+
+#[test]
+fn a_later_version_and_broken_files_get_one_clear_error() {
+    let text = lock(plan(vec![server("fs")]), &[READ], None).lock.text();
+    let later = text.replacen("\"lock_version\": 1", "\"lock_version\": 7", 1);
+    assert_eq!(Lock::read(&later).unwrap_err(), LockError::Newer { found: 7 });
+    assert!(matches!(Lock::read(&text[..text.len() / 2]).unwrap_err(), LockError::Broken { .. }));
+    let edited = text.replacen("reads", "writes", 1);
+    assert!(Lock::read(&edited).unwrap_err().to_string().contains("digest"));
+    let huge = text.replacen("reads", &"r".repeat(1_000_000), 1);
+    assert!(Lock::read(&huge).unwrap_err().to_string().contains("bytes of JSON"), "{}", Lock::read(&huge).unwrap_err());
+}

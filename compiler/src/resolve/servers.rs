@@ -1,0 +1,173 @@
+//! Every declared server, in config order: `mcp_servers`, `mcp.servers`, builtins.
+
+use crate::builtins::{Builtin, catalogue};
+use crate::code::Code;
+use crate::config::builtin::Overrides;
+use crate::config::{Config, Mcp, ServerEntry, Text, Tools};
+use crate::diagnostic::{Diagnostic, closest};
+use crate::lint;
+use crate::name::ServerName;
+use crate::plan::{Naming, Origin, Server, ToolFilter};
+use crate::source::{Span, Spanned};
+
+use super::names::Names;
+use super::{Resolver, limits, patterns};
+
+impl Resolver<'_> {
+    pub(super) fn servers(&mut self, config: &Config, mcp: &Mcp, naming: &Naming) -> Vec<Server> {
+        self.check_seconds("mcp.timeout_seconds", mcp.timeout_seconds.as_ref());
+        self.check_seconds("mcp.request_timeout_seconds", mcp.request_timeout_seconds.as_ref());
+        let entries = config.mcp_servers.iter().flatten().chain(mcp.servers.iter().flatten());
+        let mut names = Names::default();
+        let mut servers = Vec::new();
+        // Written names first, so that a derived one gives way wherever it stands.
+        let entries: Vec<_> = entries.map(|entry| (entry, self.written_name(entry))).collect();
+        for (_, name) in &entries {
+            if let Some(name) = name {
+                self.claim(&mut names, name, naming);
+            }
+        }
+        for (entry, name) in entries {
+            let name = match name {
+                Some(name) => Some(name),
+                None if entry.value.name.is_some() => None,
+                None => self.derived_name(entry, &mut names, naming),
+            };
+            // Resolved without a name too, so that every mistake of the entry is reported in one run.
+            if let Some(server) = self.server(entry, name, mcp, Origin::Config) {
+                servers.push(server);
+            }
+        }
+        for builtin in config.mcp_builtins.iter().flatten() {
+            if let Some(server) = self.builtin(builtin.at, &builtin.value.overrides, mcp, &mut names, naming) {
+                servers.push(server);
+            }
+        }
+        servers
+    }
+
+    /// One entry as a server, if it has a name and can be launched.
+    fn server(
+        &mut self,
+        entry: &Spanned<ServerEntry>,
+        name: Option<Spanned<ServerName>>,
+        mcp: &Mcp,
+        origin: Origin,
+    ) -> Option<Server> {
+        let launch = self.launch(entry, mcp);
+        let limits = self.limits(&entry.value, mcp);
+        let tools = self.filter(entry.value.tools.as_ref());
+        if origin == Origin::Config {
+            self.diagnostics.extend(lint::entry(entry));
+        }
+        let entry = &entry.value;
+        let when_env = entry.when.iter().flat_map(|when| when.env.iter().flatten());
+        let when_env: Vec<String> = when_env.map(|variable| self.variable_name(variable)).collect();
+        Some(Server {
+            name: name?.value,
+            description: entry.description.clone(),
+            origin,
+            launch: launch?,
+            tools,
+            defer: entry.defer.or(mcp.defer).unwrap_or(true),
+            enabled: entry.enabled.unwrap_or(true),
+            required: entry.required.unwrap_or(false),
+            when_env,
+            replace: entry.replace.unwrap_or_default(),
+            limits,
+            reconnect: limits::reconnect(entry, mcp),
+        })
+    }
+
+    fn filter(&mut self, tools: Option<&Tools>) -> ToolFilter {
+        let Some(tools) = tools else { return ToolFilter::default() };
+        if let Some(include) = &tools.include
+            && include.value.is_empty()
+        {
+            self.report(
+                Diagnostic::new(Code::EmptyInclude, include.at, "an empty `include` leaves no tool of this server")
+                    .help("name the tools to keep, or remove `include` to keep all"),
+            );
+        }
+        let included = tools.include.iter().flat_map(|include| &include.value);
+        for both in included.clone().filter(|name| !name.value.contains(['*', '?', '['])) {
+            if let Some(excluded) = tools.exclude.iter().flatten().find(|excluded| excluded.value == both.value) {
+                let message = format!("`{}` stands in `include` and in `exclude`; `include` wins", both.value);
+                self.report(
+                    Diagnostic::new(Code::IncludedAndExcluded, excluded.at, message)
+                        .related(both.at, "included here")
+                        .help("remove one of the two"),
+                );
+            }
+        }
+        ToolFilter {
+            include: tools.include.as_ref().map(|include| patterns(Some(&include.value))),
+            exclude: patterns(tools.exclude.as_deref()),
+            always: patterns(tools.always.as_deref()),
+        }
+    }
+
+    fn builtin(
+        &mut self,
+        at: Span,
+        overrides: &Overrides,
+        mcp: &Mcp,
+        names: &mut Names,
+        naming: &Naming,
+    ) -> Option<Server> {
+        let written = &overrides.name.value;
+        let Some(builtin) = catalogue().get(written) else {
+            self.unknown_builtin(at, written);
+            return None;
+        };
+        let name = match &overrides.r#as {
+            Some(other) => self.check_name(other)?,
+            None => Spanned::new(ServerName::new(written.as_str()).expect("a test checks every catalogue name"), at),
+        };
+        if let Some(other) = names.place(&name.value) {
+            self.report(
+                Diagnostic::new(Code::BuiltinReplaced, other, format!("`{}` here replaces the builtin", name.value))
+                    .related(at, "the builtin"),
+            );
+            return None;
+        }
+        self.claim(names, &name, naming);
+        if let Some(instead) = &builtin.archived {
+            let message = format!("the builtin `{written}` ({}) is archived upstream", builtin.package);
+            self.report(Diagnostic::new(Code::ArchivedBuiltin, at, message).help(instead.clone()));
+        }
+        let entry = Spanned::new(builtin_entry(builtin, overrides, at), at);
+        self.server(&entry, Some(name), mcp, Origin::Builtin)
+    }
+
+    fn unknown_builtin(&mut self, at: Span, written: &str) {
+        let known: Vec<_> = catalogue().keys().map(String::as_str).collect();
+        let mut diagnostic = Diagnostic::new(Code::UnknownBuiltin, at, format!("there is no builtin `{written}`"));
+        if let Some(close) = closest(written, known.iter().copied()) {
+            diagnostic = diagnostic.label(format!("did you mean `{close}`?"));
+        }
+        self.report(diagnostic.help(format!("the builtins are {}", known.join(", "))));
+    }
+}
+
+/// The catalogue's entry with the overrides in it, in the shape of a written one.
+fn builtin_entry(builtin: &Builtin, overrides: &Overrides, at: Span) -> ServerEntry {
+    let text = |text: &str| Spanned::new(Text(text.to_owned()), at);
+    let version = overrides.version.as_ref().map_or(&builtin.version, |version| &version.value.0);
+    let mut env: std::collections::BTreeMap<_, _> =
+        builtin.env.iter().map(|(key, value)| (Spanned::new(key.clone(), at), text(value))).collect();
+    env.extend(overrides.env.clone().unwrap_or_default());
+    ServerEntry {
+        name: Some(overrides.name.clone()),
+        description: Some(builtin.description.clone()),
+        command: Some(Spanned::new(builtin.runner.command().to_owned(), at)),
+        args: Some(Spanned::new(builtin.launch_args(version).iter().map(|arg| text(arg)).collect(), at)),
+        env: Some(Spanned::new(env, at)),
+        tools: overrides.tools.clone(),
+        // Deferred unless the map says otherwise, whatever `mcp.defer` is.
+        defer: Some(overrides.defer.unwrap_or(true)),
+        enabled: overrides.enabled,
+        timeout_seconds: overrides.timeout_seconds.clone(),
+        ..ServerEntry::default()
+    }
+}

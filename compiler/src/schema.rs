@@ -1,0 +1,187 @@
+//! JSON Schemas of the files we read and write, generated from their types: the field comments are the documentation.
+
+use schemars::generate::SchemaSettings;
+use schemars::transform::{Transform, transform_subschemas};
+use schemars::{JsonSchema, Schema};
+use serde_json::{Map, Value, json};
+
+use crate::config::Config;
+use crate::config::spelling::SPELLINGS;
+use crate::lock::Lock;
+
+/// The schema that a config is checked against, after its old spellings were renamed.
+pub fn checked_config() -> Value {
+    let mut schema = generate::<Config>();
+    allow_nothing_else(&mut schema);
+    schema
+}
+
+/// The schema for editors: what may be written, old spellings included and marked deprecated.
+pub fn config() -> Value {
+    let mut schema = checked_config();
+    for spelling in SPELLINGS {
+        let definition = if spelling.at == "mcp" { "Mcp" } else { "ServerEntry" };
+        let target = property(&schema, definition, spelling.to).unwrap_or_else(|| json!({}));
+        let mut old = target;
+        if let Value::Object(old) = &mut old {
+            old.insert("deprecated".to_owned(), json!(true));
+            old.insert("description".to_owned(), json!(format!("Older spelling of `{}`.", spelling.to)));
+            old.remove("examples");
+        }
+        let (name, old) = match spelling.from.split_once('.') {
+            None => (spelling.from, old),
+            Some((outer, inner)) => (
+                outer,
+                json!({
+                    "description": format!("Older spelling: `{}` is now `{}`.", spelling.from, spelling.to),
+                    "deprecated": true,
+                    "type": "object",
+                    "properties": { inner: old },
+                    "additionalProperties": false,
+                }),
+            ),
+        };
+        if let Some(properties) = properties(&mut schema, definition) {
+            properties.insert(name.to_owned(), old);
+        }
+    }
+    schema
+}
+
+/// The schema of a lock file.
+pub fn lock() -> Value {
+    generate::<Lock>()
+}
+
+/// A schema as the text of its published file.
+pub fn text(schema: &Value) -> String {
+    crate::json::pretty(&schema.to_string())
+}
+
+fn generate<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with_transform(NotNull);
+    settings.into_generator().into_root_schema_for::<T>().to_value()
+}
+
+/// An optional field is one that may be left out, not one that may be null: `key:` with nothing after it is a mistake
+/// with its own message, and `anyOf [.., null]` would hide every other one.
+#[derive(Clone, Debug)]
+struct NotNull;
+
+impl Transform for NotNull {
+    fn transform(&mut self, schema: &mut Schema) {
+        if let Some(object) = schema.as_object_mut() {
+            strip_null(object);
+        }
+        transform_subschemas(self, schema);
+    }
+}
+
+fn strip_null(object: &mut Map<String, Value>) {
+    if let Some(Value::Array(types)) = object.get_mut("type") {
+        types.retain(|name| name != "null");
+        if let [only] = types.as_slice() {
+            let only = only.clone();
+            object.insert("type".to_owned(), only);
+        }
+    }
+    if let Some(Value::Array(branches)) = object.get_mut("anyOf") {
+        branches.retain(|branch| branch.get("type").is_none_or(|name| name != "null"));
+        if let [Value::Object(only)] = branches.as_slice() {
+            let only = only.clone();
+            object.remove("anyOf");
+            // The field's own description says more than the type's.
+            for (key, value) in only {
+                object.entry(key).or_insert(value);
+            }
+        }
+    }
+    if object.get("default") == Some(&Value::Null) {
+        object.remove("default");
+    }
+}
+
+/// schemars says `additionalProperties: false` for a struct that refuses unknown fields, which would refuse `x-*` keys
+/// too if the pattern stood elsewhere; a test walks the schema for it.
+fn allow_nothing_else(schema: &mut Value) {
+    if let Value::Object(root) = schema {
+        root.entry("$schema").or_insert_with(|| json!("https://json-schema.org/draft/2020-12/schema"));
+    }
+}
+
+fn properties<'a>(schema: &'a mut Value, definition: &str) -> Option<&'a mut Map<String, Value>> {
+    schema.get_mut("$defs")?.get_mut(definition)?.get_mut("properties")?.as_object_mut()
+}
+
+/// The schema of `path` (`tools.include`) below a definition, following one reference a step.
+fn property(schema: &Value, definition: &str, path: &str) -> Option<Value> {
+    let mut at = schema.get("$defs")?.get(definition)?;
+    for step in path.split('.') {
+        if let Some(target) = at.get("$ref").and_then(Value::as_str) {
+            at = schema.pointer(target.strip_prefix('#')?)?;
+        }
+        at = at.get("properties")?.get(step)?;
+    }
+    Some(at.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn walk<'a>(value: &'a Value, path: &str, visit: &mut impl FnMut(&str, &'a Map<String, Value>)) {
+        match value {
+            Value::Object(map) => {
+                visit(path, map);
+                map.iter().for_each(|(key, value)| walk(value, &format!("{path}/{key}"), visit));
+            }
+            Value::Array(items) => {
+                items.iter().enumerate().for_each(|(at, value)| walk(value, &format!("{path}/{at}"), visit));
+            }
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_struct_refuses_unknown_keys_and_lets_x_keys_be() {
+        walk(&checked_config(), "", &mut |path, map| {
+            if map.get("additionalProperties") == Some(&json!(false)) {
+                assert_eq!(map.get("patternProperties"), Some(&json!({"^x-": true})), "{path}");
+            }
+        });
+    }
+
+    #[test]
+    fn every_field_has_a_description() {
+        walk(&config(), "", &mut |path, map| {
+            for (name, field) in map.get("properties").and_then(Value::as_object).into_iter().flatten() {
+                if path.ends_with("/properties") {
+                    continue;
+                }
+                assert!(field.get("description").is_some(), "{path}: {name} has no description: {field}");
+            }
+        });
+    }
+
+    #[test]
+    fn nothing_may_be_null() {
+        walk(&checked_config(), "", &mut |path, map| {
+            let null = json!("null");
+            let types = map.get("type");
+            assert!(
+                types != Some(&null) && !types.and_then(Value::as_array).is_some_and(|all| all.contains(&null)),
+                "{path}"
+            );
+        });
+    }
+
+    #[test]
+    fn old_spellings_are_published_and_not_checked() {
+        let published = config();
+        for field in ["tool_filter", "auth", "call_timeout", "tool_timeout_seconds"] {
+            assert_eq!(published["$defs"]["ServerEntry"]["properties"][field]["deprecated"], json!(true), "{field}");
+            assert!(checked_config()["$defs"]["ServerEntry"]["properties"].get(field).is_none(), "{field}");
+        }
+        assert_eq!(published["$defs"]["ServerEntry"]["properties"]["tool_filter"]["type"], json!("array"));
+    }
+}

@@ -1,0 +1,168 @@
+//! What looks like a secret, by its name or by itself. Used to warn, to mask and to keep a child's environment small.
+
+/// Words of a variable or header name that mark its value as secret.
+const WORDS: &[&str] = &[
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PASS",
+    "PW",
+    "PWD",
+    "PASSPHRASE",
+    "APIKEY",
+    "KEY",
+    "CREDENTIAL",
+    "CREDENTIALS",
+    "AUTH",
+    "AUTHORIZATION",
+    "BEARER",
+    "PAT",
+    "DSN",
+    "COOKIE",
+    "JWT",
+    "SESSION",
+    "PRIVATE",
+];
+
+/// Beginnings that only issued credentials have.
+const PREFIXES: &[&str] = &[
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat_",
+    "glpat-",
+    "sk-",
+    "sk_live_",
+    "sk_test_",
+    "rk_live_",
+    "xoxb-",
+    "xoxp-",
+    "xoxa-",
+    "xapp-",
+    "AKIA",
+    "ASIA",
+    "AIza",
+    "ya29.",
+    "eyJ",
+    "npm_",
+    "pypi-",
+    "dop_v1_",
+    "hf_",
+    "SG.",
+    "shpat_",
+    "tvly-",
+    "fc-",
+    "BSA",
+    "lin_api_",
+    "ntn_",
+    "secret_",
+    "pat-",
+    "sntrys_",
+    "figd_",
+];
+
+/// Whether a variable or header of that name usually holds a secret.
+pub fn name_looks_secret(name: &str) -> bool {
+    let mut words = Vec::new();
+    let mut word = String::new();
+    let mut previous_lower = false;
+    for c in name.chars() {
+        if !c.is_ascii_alphanumeric() || (c.is_ascii_uppercase() && previous_lower) {
+            words.push(std::mem::take(&mut word));
+        }
+        if c.is_ascii_alphanumeric() {
+            word.push(c.to_ascii_uppercase());
+        }
+        previous_lower = c.is_ascii_lowercase();
+    }
+    words.push(word);
+    // `PWD` alone is the working directory, and the SSH agent's socket is no secret either.
+    if matches!(name, "PWD" | "OLDPWD" | "SSH_AUTH_SOCK" | "XDG_SESSION_ID" | "XDG_SESSION_TYPE") {
+        return false;
+    }
+    words.iter().any(|word| WORDS.contains(&word.as_str()))
+}
+
+/// Whether a text looks like an issued credential, whatever it is called.
+pub fn value_looks_secret(value: &str) -> bool {
+    let bare = ["Bearer ", "bearer ", "token ", "Basic "].iter().find_map(|p| value.strip_prefix(p)).unwrap_or(value);
+    let dense = |text: &str| {
+        text.len() >= 12
+            && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '+' | '/' | '='))
+            && text.chars().any(|c| c.is_ascii_digit())
+    };
+    if PREFIXES.iter().any(|prefix| bare.starts_with(prefix) && dense(bare)) {
+        return true;
+    }
+    (bare.len() != value.len() && dense(bare)) || password_in_url(value)
+}
+
+/// `scheme://user:password@host`.
+fn password_in_url(value: &str) -> bool {
+    let Some((_, rest)) = value.split_once("://") else { return false };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let Some((user, _)) = authority.rsplit_once('@') else { return false };
+    user.split_once(':').is_some_and(|(_, password)| !password.is_empty() && !password.contains("${"))
+}
+
+/// Whether a literal value under a secret-looking name is a stand-in and no secret.
+pub fn is_placeholder(value: &str) -> bool {
+    let lower = value.to_ascii_lowercase();
+    value.len() < 6
+        || value.starts_with('<')
+        || value.starts_with("/") && !value.contains(' ')
+        || value.starts_with("./")
+        || value.starts_with("~/")
+        || [
+            "your",
+            "xxx",
+            "changeme",
+            "change-me",
+            "example",
+            "placeholder",
+            "todo",
+            "...",
+            "***",
+            "dummy",
+            "none",
+            "false",
+            "true",
+        ]
+        .iter()
+        .any(|word| lower.contains(word))
+        || value.chars().all(|c| c.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        for name in
+            ["GITHUB_TOKEN", "apiKey", "X-Api-Key", "Authorization", "DB_PASSWORD", "OPENAI_API_KEY", "SLACK_PAT"]
+        {
+            assert!(name_looks_secret(name), "{name}");
+        }
+        for name in ["PATH", "PWD", "KEYBOARD", "MONKEY", "LOG_LEVEL", "TOKENIZERS", "SSH_AUTH_SOCK", "COMPASS"] {
+            assert!(!name_looks_secret(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn values() {
+        for value in
+            ["ghp_0123456789abcdef", "Bearer abc123def456ghi", "postgres://u:hunter2@db/x", "sk-proj-a1b2c3d4e5f6"]
+        {
+            assert!(value_looks_secret(value), "{value}");
+        }
+        for value in
+            ["npx", "https://example.com/mcp", "postgres://u@db/x", "sk-learn", "a sentence with words", "/data"]
+        {
+            assert!(!value_looks_secret(value), "{value}");
+        }
+    }
+}
