@@ -1,0 +1,34 @@
+//! Which characters a reader doesn't see but a model does.
+//!
+//! One definition for what the prompt block leaves out, what lint points at and what drift calls suspicious.
+
+/// Whether `c` shows nothing by itself: zero width, bidirectional control, tag, variation selector, filler, joiner.
+///
+/// That is Unicode's Default_Ignorable_Code_Point and the interlinear annotation marks. Controls such as escape count
+/// too; tab, line feed and carriage return are white space and don't.
+pub fn is_hidden(c: char) -> bool {
+    if c.is_ascii() {
+        return c.is_ascii_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{b}' | '\u{c}');
+    }
+    matches!(c,
+        '\u{80}'..='\u{84}' | '\u{86}'..='\u{9f}'
+        | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+        | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_carries_a_message_unseen_is_hidden_and_letters_are_not() {
+        for c in ['\0', '\u{1b}', '\u{7f}', '\u{200b}', '\u{202e}', '\u{2066}', '\u{feff}', '\u{e0041}', '\u{e0101}'] {
+            assert!(is_hidden(c), "{c:?}");
+        }
+        for c in ['a', ' ', '\n', '\t', '\u{85}', '\u{2028}', 'é', '漢', '🙂', '\u{301}'] {
+            assert!(!is_hidden(c), "{c:?}");
+        }
+    }
+}
