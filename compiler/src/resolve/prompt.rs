@@ -5,7 +5,7 @@ use crate::config::{self, Config};
 use crate::diagnostic::Diagnostic;
 use crate::plan::{Budget, Prompt, PromptTemplate};
 use crate::prompt_template;
-use crate::source::{Source, Span, Spanned};
+use crate::source::{Span, Spanned};
 
 use super::Resolver;
 
@@ -115,18 +115,13 @@ impl Resolver<'_> {
                 return builtin;
             }
         };
-        if let Err(error) = prompt_template::check_template(&text) {
-            let source = Source::new(&*path, &*text);
-            let place = source.position(error.range.as_ref().map_or(0, |range| range.start));
-            let line = error.line.unwrap_or(place.line);
-            self.report(
-                Diagnostic::new(Code::BadTemplate, written.at, format!("{path}:{line}: {}", error.message)).help(
-                    format!(
-                        "the variables of a template are {}",
-                        prompt_template::VARIABLES.map(|name| format!("`{name}`")).join(", ")
-                    ),
-                ),
-            );
+        for error in prompt_template::check_template(&text) {
+            let mut diagnostic = Diagnostic::new(Code::BadTemplate, written.at, format!("{path}: {error}"));
+            if let Some(suggestion) = &error.suggestion {
+                diagnostic = diagnostic.label(format!("did you mean `{suggestion}`?"));
+            }
+            let variables = prompt_template::VARIABLES.map(|name| format!("`{name}`")).join(", ");
+            self.report(diagnostic.help(format!("the variables of a template are {variables}")));
         }
         self.read.push(path.clone());
         PromptTemplate { from: path, text }

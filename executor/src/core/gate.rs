@@ -1,8 +1,22 @@
-//! The one place that allows an operation. A connection takes only [`Allowed`], and only this file makes one.
+//! The one place that allows an operation. A connection takes only [`Allowed`], and only [`gate`] makes one, so that
+//! list, search, direct call and `call_mcp_tool` can't disagree.
 
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::plan::ExposedName;
 use serde_json::{Map, Value};
+
+use super::catalog::{Catalog, Hidden};
+
+/// One tool call as an agent asked for it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Asked {
+    /// The tool's exposed name.
+    pub name: String,
+    /// The arguments.
+    pub arguments: Map<String, Value>,
+    /// The request's `_meta`, without the keys that belong to the connection to the agent.
+    pub meta: Map<String, Value>,
+}
 
 /// One tool call, under the names that both sides use.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,5 +41,77 @@ impl<T> Allowed<T> {
     /// What was allowed.
     pub fn get(&self) -> &T {
         &self.0
+    }
+
+    /// A call that no gate has seen, for the tests of what comes behind it.
+    #[cfg(test)]
+    pub(crate) fn unchecked(call: T) -> Self {
+        Self(call)
+    }
+}
+
+/// A call that may not be made. What the agent is told is the same for both reasons; the log knows which it was.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown tool: {name}")]
+pub struct Denied {
+    /// The name that was asked for.
+    pub name: String,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Why a call may not be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// No server has such a tool.
+    Unknown,
+    /// A server has it, and it isn't offered.
+    Hidden(ServerName, Hidden),
+}
+
+/// Decides one call.
+///
+/// # Errors
+/// When no tool of that name is offered.
+pub fn gate(catalog: &Catalog, asked: Asked) -> Result<Allowed<Call>, Denied> {
+    let Some(tool) = catalog.tool(&asked.name) else {
+        let reason = match catalog.hidden(&asked.name) {
+            Some((server, why)) => Reason::Hidden(server.clone(), why.clone()),
+            None => Reason::Unknown,
+        };
+        return Err(Denied { name: asked.name, reason });
+    };
+    Ok(Allowed(Call {
+        server: tool.server.clone(),
+        tool: tool.entry.known.name.clone(),
+        exposed: tool.exposed.clone(),
+        arguments: asked.arguments,
+        meta: asked.meta,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::catalog::tests::{listings, plan};
+
+    fn asked(name: &str) -> Asked {
+        Asked { name: name.to_owned(), ..Asked::default() }
+    }
+
+    #[test]
+    fn every_listed_tool_passes_and_nothing_else_does() {
+        let plan = plan("mcp_servers: [{ name: a, command: x, tools: { exclude: [delete_entity] } }]");
+        let catalog = Catalog::build(&plan, &listings(&[("a", &["delete_entity", "read", "read.x", "read_x"])]));
+        for tool in catalog.tools() {
+            let allowed = gate(&catalog, asked(tool.exposed.as_str())).unwrap();
+            assert_eq!(allowed.get().tool, tool.entry.known.name);
+        }
+        for name in ["mcp__a__delete_entity", "mcp__a__DELETE_ENTITY", "delete_entity", "a__delete_entity", "mcp__a__nope", ""] {
+            let denied = gate(&catalog, asked(name)).unwrap_err();
+            assert_eq!(denied.to_string(), format!("unknown tool: {name}"), "one text, hidden or not");
+        }
+        let denied = gate(&catalog, asked("mcp__a__delete_entity")).unwrap_err();
+        assert!(matches!(denied.reason, Reason::Hidden(_, Hidden::Excluded(_))), "{denied:?}");
     }
 }

@@ -1,0 +1,276 @@
+//! Listings × plan → which tools exist, under which names, which of them are deferred, and why the others are hidden.
+//!
+//! Built anew whenever a list or the plan changes; the same listings and plan give the same catalog, whatever
+//! connected first. Holds no handle and no session.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use mcplan_compiler::json;
+use mcplan_compiler::lock::LockedServer;
+use mcplan_compiler::name::ServerName;
+use mcplan_compiler::observed::{Entry, Observed, Quarantined, Tool};
+use mcplan_compiler::plan::{Dropped, ExposedName, NameTable, Plan, Server};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// What one server offers: from its lock entry, or as it said itself.
+#[derive(Clone, Debug, Default)]
+pub struct Listing {
+    /// The tools that are known whole.
+    pub tools: Vec<Arc<Entry<Tool>>>,
+    /// Tools of which the lock has only the name.
+    pub names_only: Vec<String>,
+    /// What the server wants the model to know.
+    pub instructions: Option<String>,
+    /// Tools that can't be used, with the reason.
+    pub quarantined: Vec<Quarantined>,
+}
+
+impl From<&LockedServer> for Listing {
+    fn from(locked: &LockedServer) -> Self {
+        Self {
+            tools: locked.tools.0.iter().cloned().map(Arc::new).collect(),
+            names_only: locked.filtered.iter().map(|tool| tool.name.clone()).collect(),
+            instructions: locked.introduction.instructions.clone(),
+            quarantined: Vec::new(),
+        }
+    }
+}
+
+impl Listing {
+    /// What a server said, in the lock's text wherever only the spelling differs.
+    pub fn observed(observed: &Observed, locked: Option<&LockedServer>) -> Self {
+        let known: BTreeMap<_, _> =
+            locked.iter().flat_map(|locked| &locked.tools.0).map(|tool| (tool.digest.as_str(), tool)).collect();
+        let text = |tool: &Entry<Tool>| known.get(tool.digest.as_str()).map_or(tool, |tool| *tool).clone();
+        Self {
+            tools: observed.tools.iter().map(|tool| Arc::new(text(tool))).collect(),
+            names_only: Vec::new(),
+            instructions: observed.introduction.instructions.clone(),
+            quarantined: observed.quarantined.clone(),
+        }
+    }
+}
+
+/// A tool that an agent may see.
+#[derive(Clone, Debug)]
+pub struct CatalogTool {
+    /// The server that owns it.
+    pub server: ServerName,
+    /// Its name downstream.
+    pub exposed: ExposedName,
+    /// Whether it is found by search instead of being listed outright.
+    pub deferred: bool,
+    /// What the server said of it.
+    pub entry: Arc<Entry<Tool>>,
+    /// The server's own text with the exposed name in it: what is sent.
+    pub text: Arc<str>,
+}
+
+/// Why a tool of some server isn't offered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hidden {
+    /// `tools.include` doesn't name it.
+    NotIncluded,
+    /// This pattern of `tools.exclude` names it.
+    Excluded(String),
+    /// This pattern of `mcp.denylist` names it.
+    Denylist(String),
+    /// Its name belongs to one of our own tools.
+    Reserved,
+    /// It can't be used.
+    Quarantined(String),
+    /// The lock knows its name only; lock again to have its text.
+    NoText,
+}
+
+/// Every tool of every server, sorted and named.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    tools: Vec<CatalogTool>,
+    by_name: BTreeMap<ExposedName, usize>,
+    hidden: BTreeMap<String, (ServerName, Hidden)>,
+}
+
+impl Catalog {
+    /// Puts the listings of the plan's servers together: config order of servers, then name.
+    pub fn build(plan: &Plan, listings: &BTreeMap<ServerName, Listing>) -> Self {
+        let active = plan.servers.iter().filter(|server| plan.enabled && server.enabled);
+        let listed: Vec<_> = active.filter_map(|server| Some((server, listings.get(&server.name)?))).collect();
+        // Names are given to all tools of a server, kept or not, so that a filter never renames one.
+        let names = NameTable::build(
+            &plan.naming,
+            listed.iter().flat_map(|(server, listing)| {
+                let whole = listing.tools.iter().map(|tool| tool.known.name.as_str());
+                whole.chain(listing.names_only.iter().map(String::as_str)).map(|tool| (&server.name, tool))
+            }),
+        );
+        let mut catalog = Self::default();
+        for (server, name, exposed) in names.unbound() {
+            debug_assert!(!name.is_empty());
+            catalog.hidden.insert(exposed.to_owned(), (server.clone(), Hidden::Reserved));
+        }
+        for (server, listing) in &listed {
+            catalog.add(plan, server, listing, &names);
+        }
+        catalog.by_name =
+            catalog.tools.iter().enumerate().map(|(index, tool)| (tool.exposed.clone(), index)).collect();
+        catalog
+    }
+
+    fn add(&mut self, plan: &Plan, server: &Server, listing: &Listing, names: &NameTable) {
+        let mut tools = Vec::new();
+        for entry in &listing.tools {
+            let Some(exposed) = names.exposed(&server.name, &entry.known.name) else { continue };
+            match plan.keeps(server, &entry.known.name) {
+                Err(dropped) => self.hide(exposed.as_str(), server, hidden(dropped)),
+                Ok(()) => match renamed(&entry.raw, exposed.as_str()) {
+                    Some(text) => tools.push(CatalogTool {
+                        server: server.name.clone(),
+                        exposed: exposed.clone(),
+                        deferred: server.defer && !server.tools.always(&server.name, &entry.known.name),
+                        entry: entry.clone(),
+                        text: text.into(),
+                    }),
+                    None => self.hide(exposed.as_str(), server, Hidden::Quarantined("its name can't be read".into())),
+                },
+            }
+        }
+        for name in &listing.names_only {
+            if let Some(exposed) = names.exposed(&server.name, name) {
+                let why = plan.keeps(server, name).map_or_else(hidden, |()| Hidden::NoText);
+                self.hide(exposed.as_str(), server, why);
+            }
+        }
+        for bad in &listing.quarantined {
+            let why = Hidden::Quarantined(bad.reason.clone());
+            self.hide(&format!("{}__{}", server.name, bad.name), server, why);
+        }
+        tools.sort_by(|a, b| a.exposed.cmp(&b.exposed));
+        self.tools.append(&mut tools);
+    }
+
+    fn hide(&mut self, exposed: &str, server: &Server, why: Hidden) {
+        self.hidden.insert(exposed.to_owned(), (server.name.clone(), why));
+    }
+
+    /// All tools that are offered: config order of servers, then name.
+    pub fn tools(&self) -> &[CatalogTool] {
+        &self.tools
+    }
+
+    /// The tool of that exposed name.
+    pub fn tool(&self, exposed: &str) -> Option<&CatalogTool> {
+        self.by_name.get(exposed).map(|index| &self.tools[*index])
+    }
+
+    /// Why the tool of that exposed name isn't offered, when a server has it.
+    pub fn hidden(&self, exposed: &str) -> Option<(&ServerName, &Hidden)> {
+        self.hidden.get(exposed).map(|(server, why)| (server, why))
+    }
+
+    /// Whether two catalogs look the same to an agent: same tools, same text, same order, same deferral.
+    pub fn looks_like(&self, other: &Self) -> bool {
+        let key = |tool: &CatalogTool| (tool.text.clone(), tool.deferred);
+        self.tools.len() == other.tools.len() && self.tools.iter().zip(&other.tools).all(|(a, b)| key(a) == key(b))
+    }
+}
+
+fn hidden(dropped: Dropped<'_>) -> Hidden {
+    match dropped {
+        Dropped::NotIncluded => Hidden::NotIncluded,
+        Dropped::Excluded(pattern) => Hidden::Excluded(pattern.to_string()),
+        Dropped::Denylist(pattern) => Hidden::Denylist(pattern.to_string()),
+    }
+}
+
+/// A tool's text under another name, every other byte as the server sent it.
+fn renamed(tool: &RawValue, name: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Named<'a> {
+        #[serde(borrow)]
+        name: &'a RawValue,
+    }
+    let all = tool.get();
+    let old = serde_json::from_str::<Named<'_>>(all).ok()?.name.get();
+    // `old` borrows from `all`, so the distance of the two is where the name stands.
+    let at = (old.as_ptr() as usize).checked_sub(all.as_ptr() as usize)?;
+    Some(format!("{}{}{}", all.get(..at)?, json::string(name), all.get(at + old.len()..)?))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use mcplan_compiler::observed::parse_tool;
+    use mcplan_compiler::source::MemorySources;
+
+    /// A plan from the text of a config.
+    pub(crate) fn plan(config: &str) -> Plan {
+        let files = MemorySources([("config.yml".to_owned(), config.as_bytes().to_vec())].into());
+        let compiled = mcplan_compiler::compile("config.yml", &files).expect("it is there");
+        compiled.plan.unwrap_or_else(|| panic!("{:#?}", compiled.diagnostics))
+    }
+
+    /// A listing of tools by name, all with an empty schema.
+    pub(crate) fn listing(names: &[&str]) -> Listing {
+        let tool = |name: &&str| {
+            let text = format!(r#"{{"name":"{name}","description":"does {name}","inputSchema":{{"type":"object"}}}}"#);
+            Arc::new(parse_tool(&text).unwrap())
+        };
+        Listing { tools: names.iter().map(tool).collect(), ..Listing::default() }
+    }
+
+    /// Listings by server.
+    pub(crate) fn listings(all: &[(&str, &[&str])]) -> BTreeMap<ServerName, Listing> {
+        all.iter().map(|(server, names)| (ServerName::new(*server).unwrap(), listing(names))).collect()
+    }
+
+    #[test]
+    fn only_the_name_is_replaced() {
+        let text = r#"{"execution":{"name":"x"},"name":"read","n":1.50,"inputSchema":{"type":"object"}}"#;
+        let raw = RawValue::from_string(text.to_owned()).unwrap();
+        assert_eq!(renamed(&raw, "a__read").unwrap(), text.replace(r#""read""#, r#""a__read""#));
+    }
+
+    #[test]
+    fn config_order_then_name_with_deferral_and_reasons() {
+        let plan = plan(
+            "mcp_servers:\n\
+             - { name: b, command: x, tools: { exclude: [w*], always: [r] } }\n\
+             - { name: a, command: x, defer: false, tools: { include: [z, y] } }\n\
+             mcp: { denylist: [a__y] }\n",
+        );
+        let catalog = Catalog::build(&plan, &listings(&[("a", &["z", "y", "q"]), ("b", &["w", "r", "c"])]));
+        let seen: Vec<_> = catalog.tools().iter().map(|tool| (tool.exposed.as_str(), tool.deferred)).collect();
+        assert_eq!(seen, [("mcp__b__c", true), ("mcp__b__r", false), ("mcp__a__z", false)]);
+        assert_eq!(catalog.hidden("mcp__b__w").unwrap().1, &Hidden::Excluded("w*".into()));
+        assert_eq!(catalog.hidden("mcp__a__y").unwrap().1, &Hidden::Denylist("a__y".into()));
+        assert_eq!(catalog.hidden("mcp__a__q").unwrap().1, &Hidden::NotIncluded);
+        assert!(catalog.hidden("mcp__a__nope").is_none());
+    }
+
+    #[test]
+    fn a_filter_never_renames_a_tool() {
+        let both = plan("mcp_servers: [{ name: a, command: x }]");
+        let one = plan("mcp_servers: [{ name: a, command: x, tools: { exclude: [x.y] } }]");
+        let lists = listings(&[("a", &["x.y", "x y"])]);
+        let name = |plan: &Plan| Catalog::build(plan, &lists).tools().iter().find(|t| t.entry.known.name == "x y").unwrap().exposed.clone();
+        assert_eq!(name(&both), name(&one));
+    }
+
+    #[test]
+    fn a_tool_with_a_name_of_ours_is_hidden() {
+        let plan = plan("mcp_servers: [{ name: a, command: x }]\nmcp: { naming: '{tool}' }");
+        let catalog = Catalog::build(&plan, &listings(&[("a", &["search_mcp_tools", "x"])]));
+        assert_eq!(catalog.hidden("search_mcp_tools").unwrap().1, &Hidden::Reserved);
+        assert_eq!(catalog.tools().len(), 1);
+    }
+
+    #[test]
+    fn disabled_servers_offer_nothing() {
+        for config in ["mcp_servers: [{ name: a, command: x, enabled: false }]", "mcp_servers: [{ name: a, command: x }]\nmcp: { enabled: false }"] {
+            assert!(Catalog::build(&plan(config), &listings(&[("a", &["x"])])).tools().is_empty());
+        }
+    }
+}
