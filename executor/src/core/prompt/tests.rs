@@ -1,0 +1,1 @@
+//! Whole blocks, level by level.
