@@ -95,6 +95,7 @@ impl<'a> Reworder<'a> {
                 .help("delete this character and the one beside it, and write the visible one again"),
             E::MappingKeyNotAllowed => self
                 .problem(self.char_at(self.at), "`?` starts a key here, and no key may stand in this place")
+                .label("starts a key")
                 .help("put the value in quotes if `?` belongs to it"),
             _ => self.problem(self.char_at(self.at), format!("this is not YAML: {}", error.kind())),
         }
@@ -126,6 +127,23 @@ impl<'a> Reworder<'a> {
         let line = self.text[at..].split('\n').next().unwrap_or_default();
         let line = line.split(" #").next().unwrap_or_default();
         at..at + line.trim_end().len()
+    }
+
+    /// The whole value that starts at `at`: to the next comma or bracket between brackets, else to the end of the line.
+    fn value(&self, at: usize) -> Range<usize> {
+        let line = self.rest_of_line(at);
+        if self.context.open.is_empty() {
+            return line;
+        }
+        let text = &self.text[line.clone()];
+        let first = text.chars().next().map_or(0, char::len_utf8);
+        let end = text[first..].find([',', ']', '}']).map_or(text.len(), |found| first + found);
+        at..at + text[..end].trim_end().len()
+    }
+
+    /// A value in quotes, between backticks.
+    fn quoted(&self, value: &Range<usize>) -> String {
+        code(&format!("\"{}\"", shown(&self.text[value.clone()]).replace('\\', "\\\\").replace('"', "\\\"")))
     }
 
     fn line_start(&self, at: usize) -> usize {
@@ -189,11 +207,10 @@ impl<'a> Reworder<'a> {
         let help = match (quote, touching) {
             ('\'', true) => "a single quote inside of single quotes is written twice: `'it''s'`",
             ('"', true) => "a double quote inside of double quotes is written `\\\"`",
+            _ if !self.context.open.is_empty() => "put a comma between two entries",
             _ => "put the whole value in quotes",
         };
-        self.problem(self.rest_of_line(self.at), "text follows the closing quote")
-            .label("not part of the value")
-            .help(help)
+        self.problem(self.value(self.at), "text follows the closing quote").label("not part of the value").help(help)
     }
 
     fn escape(&self) -> Diagnostic {
@@ -260,29 +277,26 @@ impl<'a> Reworder<'a> {
         let word = self.word(self.at);
         match character {
             '@' | '`' | '%' => {
-                let value = self.rest_of_line(self.at);
-                let message = format!("a value can't start with `{}` unless it is in quotes", tick(character));
-                let quoted = shown(&self.text[value.clone()]).replace('"', "\\\"");
-                self.problem(value, message).label("put this in quotes").help(format!("write `\"{quoted}\"`"))
+                let value = self.value(self.at);
+                let message = format!("a value can't start with {} unless it is in quotes", tick(character));
+                let quoted = self.quoted(&value);
+                self.problem(value, message).label("put this in quotes").help(format!("write {quoted}"))
             }
             c if c.is_control() => {
                 let name = format!("the control character U+{:04X} stands in the text", u32::from(c));
                 self.problem(self.char_at(self.at), name).label("invisible in most editors").help("remove it")
             }
-            c => self.problem(word, format!("`{}` can't stand here", tick(c))).help("put the value in quotes"),
+            c => self.problem(word, format!("{} can't stand here", tick(c))).help("put the value in quotes"),
         }
     }
 
     fn no_name(&self) -> Diagnostic {
-        let value = self.rest_of_line(self.at);
-        let sign = if self.text[self.at..].starts_with('&') { '&' } else { '*' };
-        let what = if sign == '&' { "an anchor" } else { "an alias" };
-        let word = self.word(self.at);
-        let quoted = shown(&self.text[word.clone()]);
-        let at = if word.len() == 1 { word.clone() } else { value };
-        self.problem(at, format!("`{sign}` starts {what} in YAML, and no name follows it"))
+        let value = self.value(self.at);
+        let (sign, what) = if self.text[self.at..].starts_with('&') { ('&', "an anchor") } else { ('*', "an alias") };
+        let quoted = self.quoted(&value);
+        self.problem(value, format!("`{sign}` starts {what} in YAML, and no name follows it"))
             .label("put this in quotes")
-            .help(format!("write `\"{quoted}\"`"))
+            .help(format!("write {quoted}"))
     }
 
     fn colon(&self) -> Diagnostic {
@@ -294,12 +308,11 @@ impl<'a> Reworder<'a> {
         }
         let key_start = self.text[line..].find(|c: char| !c.is_whitespace()).map_or(self.at, |blank| line + blank);
         if self.text[self.at..].starts_with(':') && self.context.key.start >= line && self.context.key.end <= self.at {
-            let value = scalar.start..self.rest_of_line(self.at).end;
-            let quoted = shown(&self.text[value.clone()]).replace('"', "\\\"");
+            let quoted = self.quoted(&(scalar.start..self.rest_of_line(self.at).end));
             return self
                 .problem(self.at..self.at + 1, "a second colon on one line starts a map inside of a value")
                 .label("this colon")
-                .help(format!("put the value in quotes if the colon belongs to it: `\"{quoted}\"`"));
+                .help(format!("put the value in quotes if the colon belongs to it: {quoted}"));
         }
         if let Some(problem) = self.no_space_after_colon(key_start) {
             return problem;
@@ -327,11 +340,15 @@ impl<'a> Reworder<'a> {
         let key = self.rest_of_line(line + Self::indent(here));
         let mut problem = self.problem(key, "this line is read as more of the value above it");
         problem = if Self::indent(here) > Self::indent(first) {
-            let spaces = count(Self::indent(first) + if first.trim_start().starts_with("- ") { 2 } else { 0 }, "space");
+            let entry = if first.trim_start().starts_with("- ") { 2 } else { 0 };
+            let help = match Self::indent(first) + entry {
+                0 => "take its indentation away, so that it stands below the key above".to_owned(),
+                indent => format!("indent it by {}, like the key above", count(indent, "space")),
+            };
             problem
                 .label("indented deeper than the line above")
                 .related(self.span(self.context.scalar.start..self.rest_of_line(start).end), "the value starts here")
-                .help(format!("indent it by {spaces}, like the key above"))
+                .help(help)
         } else {
             problem
                 .related(self.span(self.context.scalar.start..self.rest_of_line(start).end), "the value starts here")
@@ -494,11 +511,11 @@ impl<'a> Reworder<'a> {
         if sign.trim().is_empty() {
             return self.problem(at, "the file ends in the middle of a value").help("complete the last line");
         }
-        let value = self.rest_of_line(self.at);
-        let quoted = shown(&self.text[value.clone()]).replace('"', "\\\"");
+        let value = self.value(self.at);
+        let quoted = self.quoted(&value);
         self.problem(value, format!("a value can't start with `{sign}` unless it is in quotes"))
             .label("put this in quotes")
-            .help(format!("write `\"{quoted}\"`"))
+            .help(format!("write {quoted}"))
     }
 }
 
@@ -510,9 +527,14 @@ fn closing(open: char) -> char {
     if open == '{' { '}' } else { ']' }
 }
 
-/// A character between backticks; a backtick itself can't be shown so.
+/// A character between backticks; a backtick itself is named.
 fn tick(c: char) -> String {
-    if c == '`' { "\\`".to_owned() } else { c.to_string() }
+    if c == '`' { "a backtick".to_owned() } else { format!("`{c}`") }
+}
+
+/// Text between backticks, unless it holds one.
+fn code(text: &str) -> String {
+    if text.contains('`') { text.to_owned() } else { format!("`{text}`") }
 }
 
 /// `1 space`, `2 spaces`.
