@@ -85,6 +85,14 @@ impl Diagnostic {
         self
     }
 
+    /// Under another code, and of that code's severity.
+    #[must_use]
+    pub fn with_code(mut self, code: Code) -> Self {
+        self.code = code;
+        self.severity = code.severity();
+        self
+    }
+
     /// Whether it stops a plan from being made.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
@@ -99,17 +107,42 @@ pub fn sort(diagnostics: &mut [Diagnostic]) {
     });
 }
 
+/// A piece of the user's text as a message can hold it: one line, at most 60 characters, nothing that moves a cursor.
+pub fn shown(text: &str) -> std::borrow::Cow<'_, str> {
+    const LONGEST: usize = 60;
+    let mut characters = text.char_indices();
+    let cut = characters.by_ref().nth(LONGEST).map(|(at, _)| at);
+    let head = &text[..cut.unwrap_or(text.len())];
+    if cut.is_none() && !head.contains(char::is_control) {
+        return head.into();
+    }
+    let mut out: String = head.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if cut.is_some() {
+        out.push('…');
+    }
+    out.into()
+}
+
 /// The closest of `candidates` to `written`, if one is close enough to be what was meant.
 ///
-/// At most a third of the longer word may differ (Damerau-Levenshtein), after case and `-`/`_` are put aside.
+/// At most a third of the longer word may differ (Damerau-Levenshtein), after case and `-`/`_` are put aside. A word of
+/// more than 64 bytes is no typing error.
 pub fn closest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if written.len() > 64 {
+        return None;
+    }
     let fold = |s: &str| s.to_ascii_lowercase().replace('-', "_");
     let folded = fold(written);
+    let length = written.chars().count();
     candidates
         .into_iter()
         .filter_map(|candidate| {
+            let other = candidate.chars().count();
+            let limit = length.max(other) / 3;
+            if length.abs_diff(other) > limit {
+                return None;
+            }
             let distance = strsim::damerau_levenshtein(&folded, &fold(candidate));
-            let limit = written.chars().count().max(candidate.chars().count()) / 3;
             (distance <= limit).then_some((distance, candidate))
         })
         .min()
@@ -127,5 +160,13 @@ mod tests {
         assert_eq!(closest("ENV", known), Some("env"));
         assert_eq!(closest("streamable-http", known), Some("streamable_http"));
         assert_eq!(closest("colour", known), None);
+        assert_eq!(closest(&"command".repeat(20), ["command"; 1]), None);
+    }
+
+    #[test]
+    fn shown_is_one_short_line() {
+        assert_eq!(shown("plain"), "plain");
+        assert_eq!(shown("two\nlines\u{1b}[31m"), "two lines [31m");
+        assert_eq!(shown(&"é".repeat(100)), format!("{}…", "é".repeat(60)));
     }
 }

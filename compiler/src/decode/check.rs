@@ -1,0 +1,409 @@
+//! A document against a schema: every misfit at its place, in our words.
+//!
+//! The validator says which keyword failed where; nothing of its wording is shown. What follows from something already
+//! said is left out: a missing `command` beside an unknown `comand`, an error inside of an alias for each of its uses,
+//! whatever concerns a value that the parser has reported.
+
+use std::collections::HashSet;
+
+use jsonschema::error::{TypeKind, ValidationErrorKind as E};
+use jsonschema::{JsonType, ValidationError};
+use serde_json::{Map, Number, Value};
+
+use super::path::{Finder, Place};
+use super::schema::{CompiledSchema, known_keys};
+use super::words::{Quantity, hint, quoted_list, type_name, type_names, value_name, written};
+use crate::code::Code;
+use crate::diagnostic::{Diagnostic, closest, shown, sort};
+use crate::document::{self, Document, Kind, Node, number_of};
+use crate::source::Span;
+
+/// After this many unknown keys no more guesses are made: each costs a comparison with every known key.
+const MAX_GUESSES: usize = 200;
+
+/// Everything in `document` that `schema` doesn't allow, sorted by place.
+pub fn check(document: &Document, schema: &CompiledSchema) -> Vec<Diagnostic> {
+    let value = to_json(&document.root);
+    if schema.validator.is_valid(&value) {
+        return Vec::new();
+    }
+    let mut check = Check {
+        schema,
+        finder: Finder::new(document),
+        diagnostics: Vec::new(),
+        said: HashSet::new(),
+        meant: HashSet::new(),
+        guesses: 0,
+    };
+    let mut errors: Vec<_> = schema.validator.iter_errors(&value).collect();
+    // Unknown keys first: what they were meant to be is then not missing.
+    errors
+        .sort_by_key(|error| !matches!(error.kind(), E::AdditionalProperties { .. } | E::UnevaluatedProperties { .. }));
+    for error in &errors {
+        check.error(error);
+    }
+    sort(&mut check.diagnostics);
+    check.diagnostics
+}
+
+/// The value as JSON; numbers as near as JSON can hold them.
+fn to_json(node: &Node) -> Value {
+    match &node.kind {
+        Kind::Null | Kind::Reported => Value::Null,
+        Kind::Bool(truth, _) => Value::Bool(*truth),
+        Kind::Number(text) => json_number(text).map_or(Value::Null, Value::Number),
+        Kind::String(text) => Value::String(text.clone()),
+        Kind::List(items) => Value::Array(items.iter().map(to_json).collect()),
+        Kind::Map(entries) => {
+            Value::Object(entries.iter().map(|entry| (entry.key.clone(), to_json(&entry.value))).collect::<Map<_, _>>())
+        }
+    }
+}
+
+fn json_number(text: &str) -> Option<Number> {
+    match number_of(text)? {
+        document::Number::Whole(whole) => i64::try_from(whole)
+            .map(Number::from)
+            .or_else(|_| u64::try_from(whole).map(Number::from))
+            .ok()
+            .or_else(|| Number::from_f64(whole as f64)),
+        document::Number::Float(float) => Number::from_f64(float),
+    }
+}
+
+struct Check<'a> {
+    schema: &'a CompiledSchema,
+    finder: Finder<'a>,
+    diagnostics: Vec<Diagnostic>,
+    /// Code, place and detail of everything said; an alias repeats its anchor's errors.
+    said: HashSet<(Code, Span, String)>,
+    /// Place of a map and a key that an unknown one of it was probably meant to be.
+    meant: HashSet<(Span, String)>,
+    guesses: usize,
+}
+
+impl<'a> Check<'a> {
+    fn say(&mut self, detail: &str, place: &Place<'_>, mut diagnostic: Diagnostic) {
+        if let Some(alias) = place.node.via
+            && alias != diagnostic.primary.at
+        {
+            diagnostic = diagnostic.related(alias, "used here");
+        }
+        if self.said.insert((diagnostic.code, diagnostic.primary.at, detail.to_owned())) {
+            self.diagnostics.push(diagnostic);
+        }
+    }
+
+    fn error(&mut self, error: &ValidationError<'_>) {
+        let place = self.finder.find(error.instance_path());
+        if matches!(place.node.kind, Kind::Reported) {
+            return;
+        }
+        let parent = parent(error.schema_path().as_str());
+        match error.kind() {
+            E::AdditionalProperties { unexpected } | E::UnevaluatedProperties { unexpected } => {
+                self.unknown_keys(&place, parent, unexpected);
+            }
+            E::Required { property } => self.missing_key(&place, property.as_str().unwrap_or_default()),
+            E::Type { kind } => {
+                let kinds = self.type_kinds(kind, parent);
+                self.wrong_type(&place, &kinds);
+            }
+            E::Enum { options } => self.unknown_word(&place, options.as_array().map_or(&[], Vec::as_slice)),
+            E::Constant { expected_value } => self.unknown_word(&place, std::slice::from_ref(&**expected_value)),
+            E::AnyOf { context } | E::OneOfNotValid { context } => self.union(&place, parent, error, context),
+            kind => self.limit(&place, kind),
+        }
+    }
+
+    /// `beside` the value: its own place, or its key when nothing is written after that.
+    fn at(place: &Place<'_>) -> Span {
+        match place.entry() {
+            Some(entry) if place.node.at.start == place.node.at.end => entry.key_at,
+            _ => place.node.head(),
+        }
+    }
+
+    fn unknown_keys(&mut self, place: &Place<'a>, parent: &str, unexpected: &[String]) {
+        let schema = self.schema;
+        let known = schema.at(parent).map(known_keys).unwrap_or_default();
+        for key in unexpected {
+            let Some(entry) = self.finder.entry(place.node, key) else { continue };
+            let name = entry.written.as_ref().map_or(key, |written| &written.path);
+            let message = format!("unknown key `{}`{}", shown(name), place.inside());
+            let mut diagnostic = Diagnostic::new(Code::UnknownKey, entry.key_at, message);
+            self.guesses += 1;
+            let free = known
+                .iter()
+                .copied()
+                .filter(|known| place.node.entries().len() > 64 || place.node.get(known).is_none());
+            let guess = if self.guesses <= MAX_GUESSES {
+                closest(key, free).or_else(|| closest(key, known.iter().copied()))
+            } else {
+                None
+            };
+            let homes = schema.homes(key);
+            match guess {
+                Some(guess) => {
+                    self.meant.insert((place.node.at, guess.to_owned()));
+                    diagnostic = diagnostic.label(format!("did you mean `{guess}`?"));
+                }
+                None if !homes.is_empty() => diagnostic = diagnostic.label(format!("belongs {}", home_list(homes))),
+                None => {}
+            }
+            if !known.is_empty() {
+                diagnostic = diagnostic.help(format!("known keys: {}", known.join(", ")));
+            }
+            self.say(key, place, diagnostic);
+        }
+    }
+
+    fn missing_key(&mut self, place: &Place<'a>, key: &str) {
+        if self.meant.contains(&(place.node.at, key.to_owned())) {
+            return;
+        }
+        let at = match place.entry() {
+            Some(entry) if place.node.via.is_none() => entry.key_at,
+            _ if place.steps.is_empty() && place.node.entries().is_empty() => place.node.at,
+            _ => place.node.head(),
+        };
+        let message = format!("the key `{}` is missing{}", shown(key), place.inside());
+        let diagnostic = Diagnostic::new(Code::MissingKey, at, message)
+            .label(format!("needs `{}`", shown(key)))
+            .help(format!("add `{}: …`", shown(key)));
+        self.say(key, place, diagnostic);
+    }
+
+    /// The types that a failed `type` allows, and with `else` those that its `if` asks for.
+    fn type_kinds(&self, kind: &TypeKind, parent: &str) -> Vec<JsonType> {
+        let mut kinds: Vec<JsonType> = match kind {
+            TypeKind::Single(kind) => vec![*kind],
+            TypeKind::Multiple(kinds) => kinds.iter().collect(),
+        };
+        if let Some(outer) = parent.strip_suffix("/else")
+            && let Some(condition) = self.schema.at(outer).and_then(|schema| schema.get("if"))
+        {
+            kinds.extend(schema_types(condition));
+        }
+        kinds
+    }
+
+    fn wrong_type(&mut self, place: &Place<'a>, kinds: &[JsonType]) {
+        let node = place.node;
+        if matches!(node.kind, Kind::Null) {
+            return self.missing_value(place, &type_names(kinds));
+        }
+        let takes_number = kinds.iter().all(|kind| matches!(kind, JsonType::Number | JsonType::Integer));
+        if let Kind::String(text) = &node.kind
+            && takes_number
+            && let Some(quantity) = Quantity::parse(text)
+        {
+            return self.unit(place, text, &quantity);
+        }
+        let subject = place.subject();
+        let hint = hint(node, kinds);
+        let is = match (&node.kind, &hint) {
+            (Kind::String(text), Some(_)) if takes_number && number_of(text).is_some() => {
+                "a text, because of its quotes".to_owned()
+            }
+            _ => value_name(node),
+        };
+        let message = format!("{subject} takes {}, this is {is}", type_names(kinds));
+        let mut diagnostic = Diagnostic::new(Code::WrongType, Self::at(place), message).label(match kinds {
+            [kind] => format!("should be {}", type_name(*kind)),
+            _ => format!("is {}", node.what()),
+        });
+        if let Some(hint) = hint {
+            diagnostic = diagnostic.help(hint);
+        }
+        self.say("", place, diagnostic);
+    }
+
+    fn missing_value(&mut self, place: &Place<'a>, takes: &str) {
+        let written = place.node.at.start < place.node.at.end;
+        let message = if written {
+            format!("{} is null, it takes {takes}", place.subject())
+        } else {
+            format!("{} has nothing after it, it takes {takes}", place.subject())
+        };
+        let label = if written { "no value" } else { "nothing follows" };
+        let what = if place.entry().is_some() { "the key" } else { "the entry" };
+        let diagnostic = Diagnostic::new(Code::MissingValue, Self::at(place), message)
+            .label(label)
+            .help(format!("write a value, or leave {what} away"));
+        self.say("", place, diagnostic);
+    }
+
+    fn unit(&mut self, place: &Place<'a>, text: &str, quantity: &Quantity<'_>) {
+        let of_time = place.key().ends_with("seconds");
+        let (takes, help) = match (quantity.seconds(), quantity.plain()) {
+            (Some(seconds), _) if of_time => ("seconds", Some(format!("write `{seconds}`"))),
+            (_, Some(plain)) if !of_time => ("a plain number", Some(format!("write `{plain}`"))),
+            _ if of_time => ("seconds", None),
+            _ => ("a plain number", None),
+        };
+        let message = format!("{} takes {takes} without a unit, this is `{}`", place.subject(), shown(text));
+        let diagnostic = Diagnostic::new(Code::Unit, place.node.at, message)
+            .label(format!("`{}` is a unit", quantity.unit()))
+            .help(help.unwrap_or_else(|| "write the number alone".to_owned()));
+        self.say("", place, diagnostic);
+    }
+
+    fn unknown_word(&mut self, place: &Place<'a>, options: &[Value]) {
+        let node = place.node;
+        let words: Vec<String> = options.iter().map(written).collect();
+        let list = quoted_list(words.iter().map(String::as_str));
+        if matches!(node.kind, Kind::Null) {
+            return self.missing_value(place, &one_of(&words, &list));
+        }
+        let Some(text) = node.text() else {
+            let message = format!("{} takes {}, this is {}", place.subject(), one_of(&words, &list), node.what());
+            let diagnostic =
+                Diagnostic::new(Code::WrongType, Self::at(place), message).label(format!("is {}", node.what()));
+            return self.say("", place, diagnostic);
+        };
+        let message = match words.as_slice() {
+            [only] => format!("{} takes only `{only}`, this is `{}`", place.subject(), shown(text)),
+            _ => format!("{} can't be `{}`", place.subject(), shown(text)),
+        };
+        let mut diagnostic = Diagnostic::new(Code::UnknownValue, Self::at(place), message);
+        if let Some(guess) = closest(text, words.iter().map(String::as_str)) {
+            diagnostic = diagnostic.label(if guess == text {
+                "a text, because of its quotes".to_owned()
+            } else {
+                format!("did you mean `{guess}`?")
+            });
+        }
+        if words.len() > 1 {
+            diagnostic = diagnostic.help(format!("one of {list}"));
+        }
+        self.say("", place, diagnostic);
+    }
+
+    /// `anyOf` and `oneOf`: words, then plain types, then the one branch whose type fits.
+    fn union(
+        &mut self,
+        place: &Place<'a>,
+        parent: &str,
+        error: &ValidationError<'_>,
+        context: &[Vec<ValidationError<'static>>],
+    ) {
+        let schema = self.schema;
+        let branches: Vec<&Value> = schema
+            .at(parent)
+            .and_then(|schema| schema.get(error.kind().keyword()))
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(|branch| schema.follow(branch))
+            .collect();
+        let words: Option<Vec<Vec<Value>>> = branches.iter().map(|branch| schema_words(branch)).collect();
+        if let Some(words) = words.filter(|words| !words.is_empty()) {
+            return self.unknown_word(place, &words.concat());
+        }
+        // A branch of the right type says more than "none of these types".
+        let here = error.instance_path().as_str();
+        let wrong_type = |branch: &&Vec<ValidationError<'static>>| {
+            branch.iter().any(|error| matches!(error.kind(), E::Type { .. }) && error.instance_path().as_str() == here)
+        };
+        if let Some(branch) = context
+            .iter()
+            .filter(|branch| !wrong_type(branch))
+            .min_by_key(|branch| branch.len())
+            .filter(|b| !b.is_empty())
+        {
+            branch.iter().for_each(|error| self.error(error));
+            return;
+        }
+        let kinds: Vec<JsonType> = branches.iter().flat_map(|branch| schema_types(branch)).collect();
+        self.wrong_type(place, &kinds);
+    }
+
+    fn limit(&mut self, place: &Place<'a>, kind: &E) {
+        let subject = place.subject();
+        let this = || place.node.text().map(|text| format!(", this is {}", shown(text))).unwrap_or_default();
+        let entries = |n: u64| if n == 1 { "1 entry".to_owned() } else { format!("{n} entries") };
+        let characters = |n: u64| if n == 1 { "1 character".to_owned() } else { format!("{n} characters") };
+        let (code, message) = match kind {
+            E::Minimum { limit } => {
+                (Code::OutOfRange, format!("{subject} has to be {} or more{}", written(limit), this()))
+            }
+            E::ExclusiveMinimum { limit } => {
+                (Code::OutOfRange, format!("{subject} has to be more than {}{}", written(limit), this()))
+            }
+            E::Maximum { limit } => {
+                (Code::OutOfRange, format!("{subject} has to be {} or less{}", written(limit), this()))
+            }
+            E::ExclusiveMaximum { limit } => {
+                (Code::OutOfRange, format!("{subject} has to be less than {}{}", written(limit), this()))
+            }
+            E::MultipleOf { multiple_of } => {
+                (Code::OutOfRange, format!("{subject} has to be a multiple of {multiple_of}{}", this()))
+            }
+            E::MinItems { limit } | E::MinProperties { limit } => {
+                (Code::OutOfRange, format!("{subject} needs at least {}", entries(*limit)))
+            }
+            E::MaxItems { limit } | E::MaxProperties { limit } => {
+                (Code::OutOfRange, format!("{subject} takes at most {}", entries(*limit)))
+            }
+            E::MinLength { limit: 1 } => (Code::OutOfRange, format!("{subject} must not be empty")),
+            E::MinLength { limit } => (Code::OutOfRange, format!("{subject} needs at least {}", characters(*limit))),
+            E::MaxLength { limit } => (Code::OutOfRange, format!("{subject} takes at most {}", characters(*limit))),
+            E::UniqueItems => (Code::UnknownValue, format!("{subject} holds an entry twice")),
+            E::Pattern { pattern } => {
+                (Code::UnknownValue, format!("{subject} does not have the form `{pattern}`{}", this()))
+            }
+            E::PropertyNames { .. } => (Code::UnknownKey, format!("{subject} holds a key that can't be one")),
+            E::FalseSchema | E::Not { .. } => (Code::UnknownKey, format!("{subject} can't be used here")),
+            other => (Code::WrongType, format!("{subject} does not fit (`{}`)", other.keyword())),
+        };
+        self.say(&message, place, Diagnostic::new(code, Self::at(place), message.clone()));
+    }
+}
+
+/// The schema that holds the keyword at the end of `pointer`.
+fn parent(pointer: &str) -> &str {
+    pointer.rfind('/').map_or("", |slash| &pointer[..slash])
+}
+
+fn one_of(words: &[String], list: &str) -> String {
+    if words.len() == 1 { list.to_owned() } else { format!("one of {list}") }
+}
+
+/// `in `mcp` or in `mcp_servers[]``.
+fn home_list(homes: &[String]) -> String {
+    let mut places: Vec<_> = homes
+        .iter()
+        .take(3)
+        .map(|home| match home.as_str() {
+            "" => "at the top level".to_owned(),
+            // A reader knows entries of a list, not our notation for them.
+            home => match home.strip_suffix("[]").or_else(|| home.strip_suffix(".*")) {
+                Some(list) => format!("in an entry of `{list}`"),
+                None => format!("in `{home}`"),
+            },
+        })
+        .collect();
+    let last = places.pop().unwrap_or_default();
+    if places.is_empty() { last } else { format!("{} or {last}", places.join(", ")) }
+}
+
+/// The types that a schema asks for.
+fn schema_types(schema: &Value) -> Vec<JsonType> {
+    let names: Vec<&Value> = match schema.get("type") {
+        Some(Value::Array(names)) => names.iter().collect(),
+        Some(name) => vec![name],
+        // An `enum` without a type: words.
+        None if schema.get("enum").is_some() || schema.get("const").is_some() => return vec![JsonType::String],
+        None => Vec::new(),
+    };
+    names.into_iter().filter_map(|name| name.as_str()?.parse().ok()).collect()
+}
+
+/// The values that a schema of nothing but values allows.
+fn schema_words(schema: &Value) -> Option<Vec<Value>> {
+    if let Some(only) = schema.get("const") {
+        return Some(vec![only.clone()]);
+    }
+    schema.get("enum")?.as_array().cloned()
+}

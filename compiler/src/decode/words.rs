@@ -1,0 +1,194 @@
+//! Types, values and hints in the words of a message.
+
+use jsonschema::JsonType;
+use serde_json::Value;
+
+use crate::diagnostic::shown;
+use crate::document::{Kind, Node, number_of};
+
+/// `a text`, `a whole number`: what a schema type is called.
+pub(super) fn type_name(kind: JsonType) -> &'static str {
+    match kind {
+        JsonType::Null => "nothing",
+        JsonType::Boolean => "`true` or `false`",
+        JsonType::Integer => "a whole number",
+        JsonType::Number => "a number",
+        JsonType::String => "a text",
+        JsonType::Array => "a list",
+        JsonType::Object => "a map",
+    }
+}
+
+/// `a text, a number or a list`.
+pub(super) fn type_names(kinds: &[JsonType]) -> String {
+    let number = kinds.contains(&JsonType::Number);
+    let mut names: Vec<&str> = Vec::new();
+    for kind in kinds.iter().filter(|kind| **kind != JsonType::Null && !(number && **kind == JsonType::Integer)) {
+        let name = type_name(*kind);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    match names.as_slice() {
+        [] => "nothing".to_owned(),
+        [one] => (*one).to_owned(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}
+
+/// `a number`, with the text of a short scalar where it helps to see it.
+pub(super) fn value_name(node: &Node) -> String {
+    match &node.kind {
+        Kind::String(text) if !text.is_empty() && text.len() <= 24 && !text.contains('`') => {
+            format!("the text `{}`", shown(text))
+        }
+        Kind::String(text) if text.is_empty() => "an empty text".to_owned(),
+        _ => node.what().to_owned(),
+    }
+}
+
+/// `` `a`, `b`, `c` ``.
+pub(super) fn quoted_list<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    words.into_iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// A value of a schema as one would write it in YAML.
+pub(super) fn written(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => match number.as_f64() {
+            // `0.0` in a schema is 0 for everyone else.
+            Some(float) if float.fract() == 0.0 && float.abs() < 1e15 => format!("{float:.0}"),
+            _ => number.to_string(),
+        },
+        other => other.to_string(),
+    }
+}
+
+/// A number with something behind it.
+pub(super) struct Quantity<'a> {
+    number: f64,
+    unit: &'a str,
+}
+
+impl<'a> Quantity<'a> {
+    /// Reads `500ms`, `30 s`, `50k`, `5%`.
+    pub(super) fn parse(text: &'a str) -> Option<Self> {
+        let text = text.trim();
+        let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '-'))?;
+        let (digits, unit) = (&text[..end], text[end..].trim());
+        let short = (1..=12).contains(&unit.len()) && unit.chars().all(|c| c.is_alphabetic() || c == '%' || c == 'µ');
+        let number = digits.parse::<f64>().ok().filter(|number| number.is_finite())?;
+        short.then_some(Self { number, unit })
+    }
+
+    /// The seconds it stands for, if the unit is one of time.
+    pub(super) fn seconds(&self) -> Option<f64> {
+        let factor = match self.unit.to_ascii_lowercase().as_str() {
+            "ns" => 1e-9,
+            "us" | "µs" => 1e-6,
+            "ms" | "msec" | "msecs" | "millis" | "millisecond" | "milliseconds" => 1e-3,
+            "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
+            "m" | "min" | "mins" | "minute" | "minutes" => 60.0,
+            "h" | "hr" | "hrs" | "hour" | "hours" => 3600.0,
+            "d" | "day" | "days" => 86_400.0,
+            _ => return None,
+        };
+        // Rounded so that 0.1 s times a thousandth shows no digits of the representation.
+        Some((self.number * factor * 1e9).round() / 1e9)
+    }
+
+    /// The plain number it stands for, if the unit is a factor.
+    pub(super) fn plain(&self) -> Option<f64> {
+        let factor = match self.unit.to_ascii_lowercase().as_str() {
+            "k" => 1e3,
+            "m" => 1e6,
+            "g" => 1e9,
+            _ => return None,
+        };
+        Some(self.number * factor)
+    }
+
+    /// The unit as written.
+    pub(super) fn unit(&self) -> &'a str {
+        self.unit
+    }
+}
+
+/// What to write instead of `node` where one of `kinds` is taken, if that can be said.
+pub(super) fn hint(node: &Node, kinds: &[JsonType]) -> Option<String> {
+    let takes = |kind: JsonType| kinds.contains(&kind);
+    match &node.kind {
+        Kind::String(text) if takes(JsonType::Boolean) => truth(text).map(|word| format!("write `{word}`")),
+        Kind::String(text) if takes(JsonType::Number) || takes(JsonType::Integer) => number_hint(text),
+        Kind::Number(text) if takes(JsonType::Boolean) => truth(text).map(|word| format!("write `{word}`")),
+        Kind::Number(text) if takes(JsonType::Integer) => {
+            Some(format!("`{text}` has a fraction; write a whole number"))
+        }
+        Kind::Number(text) | Kind::Bool(_, text) if takes(JsonType::String) => Some(format!("write `\"{text}\"`")),
+        Kind::Number(_) | Kind::Bool(..) | Kind::String(_) if takes(JsonType::Array) => {
+            let text = node.text().unwrap_or_default();
+            let plain =
+                text.chars().all(|c| c.is_ascii_alphanumeric() || "_-./@".contains(c)) && !text.starts_with('@');
+            let text = shown(text);
+            Some(if plain { format!("write `[{text}]`") } else { format!("write `[{}]`", Value::from(&*text)) })
+        }
+        Kind::Map(entries) if takes(JsonType::Array) => {
+            let first = entries.first()?;
+            let all_maps = entries.iter().all(|entry| matches!(entry.value.kind, Kind::Map(_)));
+            all_maps.then(|| format!("write each entry as `- name: {}`, with its keys below", shown(&first.key)))
+        }
+        Kind::List(items) if takes(JsonType::Object) => {
+            let (key, value) = items.first()?.text()?.split_once('=')?;
+            Some(format!("write `{}: {}` instead, without the dash", shown(key), shown(value)))
+        }
+        Kind::List(items) if takes(JsonType::String) => match items.as_slice() {
+            [only] => only.text().map(|text| format!("write `{}` without the list", shown(text))),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn truth(text: &str) -> Option<&'static str> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" | "y" | "1" | "enabled" => Some("true"),
+        "false" | "no" | "off" | "n" | "0" | "disabled" => Some("false"),
+        _ => None,
+    }
+}
+
+fn number_hint(text: &str) -> Option<String> {
+    let text = text.trim();
+    if number_of(text).is_some() {
+        return Some(format!("write `{text}` without the quotes"));
+    }
+    if text.to_ascii_lowercase().trim_start_matches(['-', '+', '.']).starts_with("inf") || text.starts_with("1e") {
+        return Some("write a finite number".to_owned());
+    }
+    if text.contains("${") {
+        return Some("variables are only filled in where a server is launched, not here".to_owned());
+    }
+    let digits: String = text.chars().filter(|c| !matches!(c, '_' | ',' | '\'')).collect();
+    let digits =
+        if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.trim_start_matches('0') } else { &digits };
+    number_of(digits).map(|_| format!("write `{digits}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_become_seconds() {
+        for (text, seconds) in
+            [("500ms", 0.5), ("30s", 30.0), ("2m", 120.0), ("1.5 min", 90.0), ("100us", 0.0001), ("1h", 3600.0)]
+        {
+            assert_eq!(Quantity::parse(text).and_then(|quantity| quantity.seconds()), Some(seconds), "{text}");
+        }
+        for text in ["soon", "s", "10", "1.2.3s", "", "5 apples and a pear"] {
+            assert!(Quantity::parse(text).is_none(), "{text}");
+        }
+        assert_eq!(Quantity::parse("50k").and_then(|quantity| quantity.plain()), Some(50_000.0));
+    }
+}

@@ -1,0 +1,561 @@
+//! Parser events → [`Document`]: anchors, aliases, merge keys, tags, duplicate keys.
+//!
+//! Time and memory are bounded by the size of the file and by two budgets: nesting, and what aliases may add. An alias
+//! is weighed before it is copied, so a bomb costs nothing.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+
+use granit_parser::{Event, Parser, ScalarStyle, StrInput, StructureStyle, Tag, options};
+
+use super::scalar::{self, Inner};
+use super::{Document, Entry, Kind, MAX_ALIAS_BYTES, MAX_ALIAS_NODES, MAX_DEPTH, Node, syntax};
+use crate::code::Code;
+use crate::diagnostic::{Diagnostic, closest, shown};
+use crate::source::{SourceId, Span};
+
+/// Reading on would be meaningless; the reason is among the diagnostics.
+pub(super) struct Stop;
+
+type Step<T> = Result<T, Stop>;
+
+pub(super) fn build(id: SourceId, text: &str) -> (Option<Document>, Vec<Diagnostic>) {
+    // Our own limit on nesting comes first, so that there is one wording; the parser's only guard its own memory.
+    let options = options! {
+        emit_comments: false,
+        emit_anchor_events: true,
+        emit_unresolved_aliases: true,
+        flow_nesting_limit: MAX_DEPTH + 2,
+        block_nesting_limit: MAX_DEPTH + 2,
+    };
+    let parser = Parser::new_from_str_with_options(text, options);
+    let mut builder = Builder {
+        id,
+        text,
+        parser,
+        anchors: HashMap::new(),
+        names: BTreeMap::new(),
+        spent: Weight::default(),
+        context: syntax::Context::default(),
+        depth: 0,
+        diagnostics: Vec::new(),
+    };
+    let document = builder.document().ok().flatten();
+    (document, builder.diagnostics)
+}
+
+struct Builder<'s> {
+    id: SourceId,
+    text: &'s str,
+    parser: Parser<'s, StrInput<'s>>,
+    anchors: HashMap<usize, Anchor>,
+    /// Names seen so far, for "did you mean".
+    names: BTreeMap<String, usize>,
+    /// What anchors and aliases have copied.
+    spent: Weight,
+    context: syntax::Context,
+    depth: usize,
+    diagnostics: Vec<Diagnostic>,
+}
+
+/// Where a collection ends: with its last entry, or with its closing bracket.
+struct Ends {
+    last: usize,
+    closed: usize,
+}
+
+/// A named node, whole once its end was read.
+struct Anchor {
+    at: Span,
+    node: Option<(Node, Weight)>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Weight {
+    nodes: usize,
+    bytes: usize,
+    depth: usize,
+}
+
+impl Weight {
+    fn of(node: &Node) -> Self {
+        let mut weight = Self { nodes: 1, bytes: node.text().map_or(0, str::len), depth: 0 };
+        for item in node.items() {
+            weight.add_child(Self::of(item));
+        }
+        for entry in node.entries() {
+            weight.bytes += entry.key.len();
+            weight.add_child(Self::of(&entry.value));
+        }
+        if matches!(node.kind, Kind::List(_) | Kind::Map(_)) {
+            weight.depth += 1;
+        }
+        weight
+    }
+
+    fn add_child(&mut self, child: Self) {
+        self.nodes += child.nodes;
+        self.bytes += child.bytes;
+        self.depth = self.depth.max(child.depth);
+    }
+}
+
+impl<'s> Builder<'s> {
+    fn span(&self, range: Range<usize>) -> Span {
+        Span::new(self.id, range)
+    }
+
+    fn report(&mut self, diagnostic: Diagnostic) {
+        self.diagnostics.push(diagnostic);
+    }
+
+    /// The next event and the bytes it covers.
+    fn next(&mut self) -> Step<(Event<'s>, Range<usize>, Option<usize>)> {
+        match self.parser.next() {
+            Some(Ok((event, span))) => {
+                let range = span.byte_range().unwrap_or(self.text.len()..self.text.len());
+                let tag = span.tag_start().and_then(|mark| mark.byte_offset());
+                Ok((event, range, tag))
+            }
+            Some(Err(error)) => {
+                let problem = syntax::reword(&error, self.text, self.id, &self.context);
+                self.report(problem);
+                Err(Stop)
+            }
+            None => Ok((Event::StreamEnd, self.text.len()..self.text.len(), None)),
+        }
+    }
+
+    fn document(&mut self) -> Step<Option<Document>> {
+        loop {
+            match self.next()? {
+                (Event::StreamStart, ..) => {}
+                (Event::DocumentStart(..), ..) => break,
+                _ => return Ok(self.empty()),
+            }
+        }
+        let (event, range, tag) = self.next()?;
+        let root = self.node(event, range, tag)?;
+        // The rest of a first document is its end; what follows is only looked at to say that it is too much.
+        loop {
+            match self.next()? {
+                (Event::DocumentStart(..), range, _) => {
+                    self.second_document(range);
+                    break;
+                }
+                (Event::StreamEnd, ..) => break,
+                _ => {}
+            }
+        }
+        if matches!(root.kind, Kind::Null) {
+            return Ok(self.empty());
+        }
+        Ok(Some(Document { root }))
+    }
+
+    fn empty(&mut self) -> Option<Document> {
+        let (message, label) = if self.text.trim().is_empty() {
+            ("the file is empty", "")
+        } else {
+            ("the file holds nothing", "only comments or empty values")
+        };
+        let at = self.span(0..self.text.lines().next().map_or(0, str::len));
+        self.report(
+            Diagnostic::new(Code::EmptyFile, at, message)
+                .label(label)
+                .help("write at least one key, or leave the file away"),
+        );
+        None
+    }
+
+    fn second_document(&mut self, range: Range<usize>) {
+        let at = self.span(range);
+        self.report(
+            Diagnostic::new(Code::SeveralDocuments, at, "a second YAML document starts in this file")
+                .label("here")
+                .help("one file holds one document; put the rest into a file of its own and name it in `fragments`"),
+        );
+    }
+
+    fn node(&mut self, event: Event<'s>, range: Range<usize>, tag_at: Option<usize>) -> Step<Node> {
+        let at = self.span(range.clone());
+        match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                self.context.scalar = range.clone();
+                let tag = tag.map(|tag| (tag.into_owned(), tag_at.unwrap_or(range.start)));
+                let node = self.scalar(&text, style, range, tag.as_ref());
+                self.anchored(anchor, node)
+            }
+            Event::SequenceStart(style, anchor, tag) => {
+                let tag = tag.map(|tag| (tag.into_owned(), tag_at.unwrap_or(range.start)));
+                self.collection(range, style, anchor, tag.as_ref(), "seq", Self::list)
+            }
+            Event::MappingStart(style, anchor, tag) => {
+                let tag = tag.map(|tag| (tag.into_owned(), tag_at.unwrap_or(range.start)));
+                self.collection(range, style, anchor, tag.as_ref(), "map", Self::map)
+            }
+            Event::Alias(anchor) => self.alias(anchor, at),
+            Event::UnresolvedAlias(name) => {
+                self.unknown_alias(&name, at);
+                Ok(Node::new(at, Kind::Reported))
+            }
+            other => {
+                let message = format!("the YAML parser sent {other:?} where a value was due");
+                self.report(Diagnostic::new(Code::Internal, at, message));
+                Err(Stop)
+            }
+        }
+    }
+
+    fn scalar(&mut self, text: &str, style: ScalarStyle, range: Range<usize>, tag: Option<&(Tag, usize)>) -> Node {
+        let range = range.start..range.start + self.text[range.clone()].trim_end().len();
+        let plain = style == ScalarStyle::Plain;
+        // Nothing at all comes as a `~` of no length.
+        let kind = if plain && range.is_empty() {
+            Kind::Null
+        } else if plain {
+            scalar::resolve(text.to_owned())
+        } else {
+            Kind::String(text.to_owned())
+        };
+        let kind = match tag {
+            Some(tag) => self.tagged_scalar(kind, text, range.clone(), tag),
+            None => kind,
+        };
+        let inner = Inner::of(self.text, &range, text, style == ScalarStyle::Literal);
+        Node { inner, ..Node::new(self.span(range), kind) }
+    }
+
+    fn tagged_scalar(&mut self, kind: Kind, text: &str, range: Range<usize>, tag: &(Tag, usize)) -> Kind {
+        let resolved = || if text.is_empty() { Kind::Null } else { scalar::resolve(text.to_owned()) };
+        let fits = match tag.0.core_suffix() {
+            Some("str") => return Kind::String(if range.is_empty() { String::new() } else { text.to_owned() }),
+            Some("int") => {
+                matches!(scalar::number(text), Some(scalar::Number::Whole(_)))
+            }
+            Some("float") => scalar::number(text).is_some(),
+            Some("bool") => matches!(resolved(), Kind::Bool(..)),
+            Some("null") => matches!(kind, Kind::Null) || matches!(resolved(), Kind::Null),
+            _ if tag.0.suffix().is_empty() => return Kind::String(text.to_owned()),
+            _ => {
+                self.unknown_tag(&tag.0, tag.1, Some(text));
+                return Kind::Reported;
+            }
+        };
+        if fits {
+            return resolved();
+        }
+        let at = self.span(tag.1..range.end);
+        let message = format!("`{}` is not what its tag `{}` says", shown(text), written_tag(&tag.0));
+        self.report(Diagnostic::new(Code::UnknownTag, at, message).help("leave the tag away"));
+        Kind::Reported
+    }
+
+    fn unknown_tag(&mut self, tag: &Tag, start: usize, text: Option<&str>) {
+        let rest = &self.text[start..];
+        let end = start + rest.find(|c: char| c.is_whitespace()).unwrap_or(rest.len());
+        let tag = written_tag(tag);
+        let name = tag.trim_start_matches('!').to_ascii_lowercase();
+        let help = match (name.as_str(), text) {
+            ("env" | "env_var" | "envvar" | "secret" | "var", Some(text)) if !text.is_empty() => {
+                format!("write `${{{}}}` for the value of a variable", shown(text))
+            }
+            ("include", _) => "name the file in `fragments` at the top level".to_owned(),
+            _ => format!("leave `{}` away, or put the value in quotes if the `!` belongs to it", shown(&tag)),
+        };
+        let at = self.span(start..end);
+        let message = format!("the YAML tag `{}` means nothing here", shown(&tag));
+        self.report(Diagnostic::new(Code::UnknownTag, at, message).label("unknown tag").help(help));
+    }
+
+    fn collection(
+        &mut self,
+        range: Range<usize>,
+        style: StructureStyle,
+        anchor: usize,
+        tag: Option<&(Tag, usize)>,
+        core: &str,
+        fill: fn(&mut Self) -> Step<(Kind, Ends)>,
+    ) -> Step<Node> {
+        if self.depth == MAX_DEPTH {
+            return self.too_deep(range.start..range.end.max((range.start + 1).min(self.text.len())));
+        }
+        let name = self.define(anchor)?;
+        let flow = style == StructureStyle::Flow;
+        if flow {
+            self.context.open.push(range.start);
+        }
+        self.depth += 1;
+        let (mut kind, ends) = fill(self)?;
+        self.depth -= 1;
+        if flow {
+            self.context.open.pop();
+        }
+        // The parser ends a block where the next token starts; we end it where its last entry does.
+        let end = if flow { ends.closed } else { ends.last };
+        if let Some((tag, start)) = tag
+            && tag.core_suffix() != Some(core)
+            && !tag.suffix().is_empty()
+        {
+            self.unknown_tag(tag, *start, None);
+            kind = Kind::Reported;
+        }
+        let node = Node::new(self.span(range.start..end.max(range.start)), kind);
+        Ok(self.finish(name, node))
+    }
+
+    fn too_deep<T>(&mut self, range: Range<usize>) -> Step<T> {
+        let at = self.span(range);
+        let message = format!("lists and maps are nested deeper than {MAX_DEPTH} levels");
+        self.report(
+            Diagnostic::new(Code::TooDeep, at, message).label("too deep").help("no config needs more than ten levels"),
+        );
+        Err(Stop)
+    }
+
+    fn list(&mut self) -> Step<(Kind, Ends)> {
+        let mut items = Vec::new();
+        let mut last = 0;
+        loop {
+            match self.next()? {
+                (Event::SequenceEnd, range, _) => return Ok((Kind::List(items), Ends { last, closed: range.end })),
+                (event, range, tag) => {
+                    let item = self.node(event, range, tag)?;
+                    last = item.at.end;
+                    items.push(item);
+                }
+            }
+        }
+    }
+
+    fn map(&mut self) -> Step<(Kind, Ends)> {
+        let mut map = Entries::default();
+        let mut last = 0;
+        let mut merges: Option<(Span, Node)> = None;
+        loop {
+            let (event, range, tag) = self.next()?;
+            if matches!(event, Event::MappingEnd) {
+                if let Some((key_at, value)) = merges {
+                    self.merge(&mut map, key_at, value);
+                }
+                return Ok((Kind::Map(map.entries), Ends { last, closed: range.end }));
+            }
+            let is_merge = matches!(&event, Event::Scalar(text, ScalarStyle::Plain, _, None) if text == "<<");
+            let key = self.node(event, range, tag)?;
+            self.context.key = key.at.range();
+            let (event, range, tag) = self.next()?;
+            let value = self.node(event, range, tag)?;
+            last = value.at.end.max(key.at.end);
+            if is_merge {
+                match &merges {
+                    Some((first, _)) => self.duplicate("<<", key.at, *first, "list the maps in one: `<<: [*a, *b]`"),
+                    None => merges = Some((key.at, value)),
+                }
+            } else if let Some(text) = self.key(&key) {
+                match map.insert(Entry { key: text, key_at: key.at, written: None, value }) {
+                    Ok(()) => {}
+                    Err((again, first)) => {
+                        self.duplicate(&again.key, again.key_at, first, "remove one of the two, or rename it");
+                    }
+                }
+            }
+        }
+    }
+
+    /// The text of a key: numbers and truth values are keys as they are written.
+    fn key(&mut self, key: &Node) -> Option<String> {
+        if let Some(text) = key.text() {
+            return Some(text.to_owned());
+        }
+        let what = match key.kind {
+            Kind::Reported => return None,
+            Kind::Null => "nothing",
+            Kind::List(_) => "a list",
+            _ => "a map",
+        };
+        // `${X}` without quotes in a place for keys is a flow map, and so is `{{ name }}`.
+        let help = if matches!(key.kind, Kind::Map(_)) {
+            "put the text in quotes if the braces belong to it"
+        } else {
+            "write a text before the colon"
+        };
+        let at = if key.at.start == key.at.end {
+            let end = self.text[key.at.start..].chars().next().map_or(0, char::len_utf8);
+            Span { end: key.at.start + end, ..key.at }
+        } else {
+            key.at
+        };
+        self.report(
+            Diagnostic::new(Code::KeyNotText, at, format!("a key has to be a text, this is {what}")).help(help),
+        );
+        None
+    }
+
+    fn duplicate(&mut self, key: &str, at: Span, first: Span, help: &str) {
+        self.report(
+            Diagnostic::new(Code::DuplicateKey, at, format!("the key `{}` stands twice in one map", shown(key)))
+                .label("written again here")
+                .related(first, "first written here")
+                .help(help),
+        );
+    }
+
+    /// Adds what `<<` brings: explicit keys win, then the first map of a list.
+    fn merge(&mut self, map: &mut Entries, key_at: Span, value: Node) {
+        let maps = match value.kind {
+            Kind::List(items) => items,
+            _ => vec![value],
+        };
+        for node in maps {
+            match node.kind {
+                Kind::Map(entries) => entries.into_iter().for_each(|entry| drop(map.insert(entry))),
+                Kind::Reported => {}
+                _ => {
+                    let at = if node.at.start == node.at.end { key_at } else { node.at };
+                    self.report(
+                        Diagnostic::new(Code::BadMerge, at, "`<<` takes a map, or a list of maps")
+                            .label(format!("this is {}", node.what()))
+                            .help("name an anchor that stands before a map: `<<: *defaults`"),
+                    );
+                }
+            }
+        }
+    }
+
+    /// Reads the definition that follows the event of an anchored node.
+    fn define(&mut self, anchor: usize) -> Step<Option<usize>> {
+        if anchor == 0 {
+            return Ok(None);
+        }
+        let (event, range, _) = self.next()?;
+        if let Event::Anchor(id, name) = event {
+            self.names.insert(name.into_owned(), id);
+            self.anchors.insert(id, Anchor { at: self.span(range), node: None });
+        }
+        Ok(Some(anchor))
+    }
+
+    fn anchored(&mut self, anchor: usize, node: Node) -> Step<Node> {
+        let name = self.define(anchor)?;
+        if let (Some(anchor), true) = (name, matches!(node.kind, Kind::Null) && node.at.start == node.at.end)
+            && let Some(at) = self.anchors.get(&anchor).map(|anchor| anchor.at)
+        {
+            let written = shown(&self.text[at.range()]);
+            self.report(
+                Diagnostic::new(
+                    Code::MissingValue,
+                    at,
+                    format!("`{written}` names a value, and there is none after it"),
+                )
+                .help(format!("put it in quotes if it is the value: `\"{written}\"`")),
+            );
+            return Ok(self.finish(name, Node { kind: Kind::Reported, ..node }));
+        }
+        Ok(self.finish(name, node))
+    }
+
+    fn finish(&mut self, anchor: Option<usize>, node: Node) -> Node {
+        if let Some(anchor) = anchor.and_then(|id| self.anchors.get_mut(&id)) {
+            let weight = Weight::of(&node);
+            // Not kept where keeping alone would break the budget: a use of it then breaks the budget too.
+            let fits = self.spent.nodes + weight.nodes <= MAX_ALIAS_NODES
+                && self.spent.bytes + weight.bytes <= MAX_ALIAS_BYTES;
+            let kept = if fits { node.clone() } else { Node::new(node.at, Kind::Reported) };
+            if fits {
+                self.spent.nodes += weight.nodes;
+                self.spent.bytes += weight.bytes;
+            }
+            anchor.node = Some((kept, weight));
+        }
+        node
+    }
+
+    fn alias(&mut self, id: usize, at: Span) -> Step<Node> {
+        let Some(anchor) = self.anchors.get(&id) else {
+            self.unknown_alias(&self.text[at.range()], at);
+            return Ok(Node::new(at, Kind::Reported));
+        };
+        let Some((node, weight)) = &anchor.node else {
+            let anchor_at = anchor.at;
+            let name = shown(&self.text[at.range()]);
+            self.report(
+                Diagnostic::new(Code::UnknownAlias, at, format!("the alias `{name}` stands inside of what it names"))
+                    .related(anchor_at, "named here")
+                    .help("a value can't hold itself; write this part out"),
+            );
+            return Ok(Node::new(at, Kind::Reported));
+        };
+        let (nodes, bytes) = (self.spent.nodes + weight.nodes, self.spent.bytes + weight.bytes);
+        if nodes > MAX_ALIAS_NODES || bytes > MAX_ALIAS_BYTES {
+            let problem = Diagnostic::new(Code::AliasBomb, at, "aliases make this file too large to read")
+                .label("the limit is reached here")
+                .related(anchor.at, "named here")
+                .help(format!("aliases may add {MAX_ALIAS_NODES} values or {} MiB of text", MAX_ALIAS_BYTES >> 20));
+            self.report(problem);
+            return Err(Stop);
+        }
+        if self.depth + weight.depth > MAX_DEPTH {
+            return self.too_deep(at.range());
+        }
+        let mut node = node.clone();
+        arrive(&mut node, at);
+        node.at = at;
+        node.inner = Inner::Whole;
+        self.spent.nodes = nodes;
+        self.spent.bytes = bytes;
+        Ok(node)
+    }
+
+    fn unknown_alias(&mut self, name: &str, at: Span) {
+        let written = shown(&self.text[at.range()]);
+        let diagnostic = match closest(name, self.names.keys().map(String::as_str)) {
+            Some(known) => Diagnostic::new(Code::UnknownAlias, at, format!("nothing is named `&{}`", shown(name)))
+                .label(format!("did you mean `*{known}`?"))
+                .help(format!("put it in quotes if it is a text: `\"{written}\"`")),
+            None => Diagnostic::new(
+                Code::UnknownAlias,
+                at,
+                format!(
+                    "`{written}` starts with `*`, which is an alias in YAML, and nothing is named `&{}`",
+                    shown(name)
+                ),
+            )
+            .label("put this in quotes")
+            .help(format!("write `\"{written}\"`")),
+        };
+        self.report(diagnostic);
+    }
+}
+
+/// The entries of a map, each key once, found in constant time.
+#[derive(Default)]
+struct Entries {
+    entries: Vec<Entry>,
+    index: HashMap<String, usize>,
+}
+
+impl Entries {
+    /// Adds an entry, or gives it back with the place of the first one.
+    fn insert(&mut self, entry: Entry) -> Result<(), (Box<Entry>, Span)> {
+        if let Some(first) = self.index.get(&entry.key) {
+            return Err((Box::new(entry), self.entries[*first].key_at));
+        }
+        self.index.insert(entry.key.clone(), self.entries.len());
+        self.entries.push(entry);
+        Ok(())
+    }
+}
+
+/// Marks a copied node, and all in it, with the alias that brought it.
+fn arrive(node: &mut Node, alias: Span) {
+    node.via = Some(alias);
+    match &mut node.kind {
+        Kind::List(items) => items.iter_mut().for_each(|item| arrive(item, alias)),
+        Kind::Map(entries) => entries.iter_mut().for_each(|entry| arrive(&mut entry.value, alias)),
+        _ => {}
+    }
+}
+
+fn written_tag(tag: &Tag) -> String {
+    format!("{}{}", tag.original_handle(), tag.suffix())
+}
