@@ -170,10 +170,10 @@ impl Catalog {
         self.hidden.get(exposed).map(|(server, why)| (server, why))
     }
 
-    /// Whether two catalogs look the same to an agent: same tools, same text, same order, same deferral.
-    pub fn looks_like(&self, other: &Self) -> bool {
-        let key = |tool: &CatalogTool| (tool.text.clone(), tool.deferred);
-        self.tools.len() == other.tools.len() && self.tools.iter().zip(&other.tools).all(|(a, b)| key(a) == key(b))
+    /// Whether the other one holds the same: tools, texts, order, deferral and reasons.
+    pub fn same(&self, other: &Self) -> bool {
+        let equal = |(a, b): (&CatalogTool, &CatalogTool)| a.text == b.text && a.deferred == b.deferred && a.server == b.server;
+        self.tools.len() == other.tools.len() && self.tools.iter().zip(&other.tools).all(equal) && self.hidden == other.hidden
     }
 }
 

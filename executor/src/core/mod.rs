@@ -1,7 +1,14 @@
 //! What the executor decides, without IO: time, chance and ids come in as arguments, effects go out as values.
 
 pub mod activation;
+pub mod catalog;
+pub mod coalesce;
 pub mod gate;
+pub mod lifecycle;
+pub mod meta;
 pub mod prompt;
+pub mod reconcile;
 pub mod search;
+pub mod session;
+pub mod snapshot;
 pub mod tokens;

@@ -14,6 +14,16 @@ pub enum Step {
     Replace(ServerName, Replace),
 }
 
+impl std::fmt::Display for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Stop(name) => write!(f, "{name} removed"),
+            Self::Start(name) => write!(f, "{name} added"),
+            Self::Replace(name, _) => write!(f, "{name} changed"),
+        }
+    }
+}
+
 /// What has to happen when `new` follows `old`.
 pub fn reconcile(old: &Plan, new: &Plan) -> Vec<Step> {
     let gone = old.servers.iter().filter(|server| new.server(server.name.as_str()).is_none());

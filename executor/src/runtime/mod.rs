@@ -2,6 +2,11 @@
 
 pub mod connection;
 pub mod environment;
+pub mod executor;
 pub mod process;
 pub mod secrets;
+mod server;
+pub mod supervisor;
 pub mod transport;
+pub mod view;
+pub mod watcher;

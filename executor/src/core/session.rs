@@ -1,0 +1,133 @@
+//! What one agent session sees: the disclosure mode, and what it has promoted. The catalog is passed in.
+
+use mcplan_compiler::json;
+use serde::{Deserialize, Serialize};
+
+use super::activation::{Activation, Promotion};
+use super::catalog::CatalogTool;
+use super::meta;
+use super::snapshot::{PROMOTE_LIMIT, Snapshot};
+
+/// How a session learns of deferred tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Disclosure {
+    /// Search promotes tools into the list.
+    Promote,
+    /// The list never changes as a side effect; `call_mcp_tool` runs what search found.
+    Bridge,
+    /// Everything is listed.
+    All,
+}
+
+/// What the user asked for; `auto` decides by the client's era.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DisclosureSetting {
+    /// Bridge for clients without initialize, promote for the others.
+    #[default]
+    Auto,
+    /// Always this one.
+    Always(Disclosure),
+}
+
+impl DisclosureSetting {
+    /// The mode for a client; `stateless` is a revision without initialize (2026-07-28 and later).
+    pub fn for_client(self, stateless: bool) -> Disclosure {
+        match self {
+            Self::Always(mode) => mode,
+            Self::Auto if stateless => Disclosure::Bridge,
+            Self::Auto => Disclosure::Promote,
+        }
+    }
+}
+
+/// One session's own state.
+#[derive(Debug)]
+pub struct Session {
+    activation: Activation,
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Self { activation: Activation::new(PROMOTE_LIMIT) }
+    }
+}
+
+impl Session {
+    /// The JSON texts of the tools that are listed: our own first, then config order of servers and name.
+    pub fn listed(&self, snapshot: &Snapshot, mode: Disclosure, old_era: bool) -> Vec<String> {
+        let mut listed = Vec::new();
+        if mode != Disclosure::All && snapshot.can_defer() {
+            listed.extend(meta::own_tools());
+        }
+        let tools = snapshot.catalog.tools().iter().filter(|tool| self.lists(tool, mode));
+        listed.extend(tools.map(|tool| if old_era { for_old_era(&tool.text) } else { tool.text.to_string() }));
+        listed
+    }
+
+    fn lists(&self, tool: &CatalogTool, mode: Disclosure) -> bool {
+        match mode {
+            Disclosure::All => true,
+            Disclosure::Bridge => !tool.deferred,
+            Disclosure::Promote => !tool.deferred || self.activation.is_promoted(tool.exposed.as_str()),
+        }
+    }
+
+    /// Promotes what a search found.
+    pub fn promote<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) -> Promotion {
+        self.activation.promote(names)
+    }
+
+    /// A tool was called without an error: a deferred one is promoted, a promoted one counts as used.
+    pub fn called(&mut self, tool: &CatalogTool) -> bool {
+        tool.deferred && self.activation.promote([tool.exposed.as_str()]).changed()
+    }
+
+    /// The promoted names, least recently used first.
+    pub fn promoted(&self) -> &[String] {
+        self.activation.promoted()
+    }
+}
+
+/// Revisions before 2026-07-28 take only an object as the root of an output schema.
+fn for_old_era(tool: &str) -> String {
+    #[derive(Deserialize)]
+    struct Output {
+        #[serde(rename = "outputSchema")]
+        output: Option<serde_json::Value>,
+    }
+    let odd = tool.contains("\"outputSchema\"")
+        && serde_json::from_str::<Output>(tool)
+            .ok()
+            .and_then(|tool| tool.output)
+            .is_some_and(|schema| schema.get("type").is_none_or(|kind| kind != "object"));
+    if !odd {
+        return tool.to_owned();
+    }
+    match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(tool) {
+        Ok(mut map) => {
+            map.shift_remove("outputSchema");
+            json::text(&map)
+        }
+        Err(_) => tool.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_schema_that_older_clients_refuse_is_left_out_for_them() {
+        let fine = r#"{"name":"a","outputSchema":{"type":"object"}}"#;
+        assert_eq!(for_old_era(fine), fine);
+        assert_eq!(for_old_era(r#"{"name":"a","outputSchema":{"type":"array"},"x":1}"#), r#"{"name":"a","x":1}"#);
+    }
+
+    #[test]
+    fn auto_decides_by_era() {
+        assert_eq!(DisclosureSetting::Auto.for_client(true), Disclosure::Bridge);
+        assert_eq!(DisclosureSetting::Auto.for_client(false), Disclosure::Promote);
+        assert_eq!(DisclosureSetting::Always(Disclosure::All).for_client(true), Disclosure::All);
+    }
+}

@@ -1,0 +1,205 @@
+//! What happened, as one closed enum: every message of ours that a person may act on later goes through here.
+
+use std::fmt;
+
+use mcplan_compiler::name::ServerName;
+
+/// Something that happened while a plan runs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A server is ready.
+    ServerConnected {
+        /// Its name.
+        server: ServerName,
+        /// How it is reached.
+        transport: &'static str,
+        /// Tools that it lists.
+        tool_count: usize,
+        /// Prompts that it lists.
+        prompt_count: usize,
+        /// From the start of the attempt, milliseconds.
+        latency_ms: u64,
+    },
+    /// A connection is gone.
+    ServerDisconnected {
+        /// Its name.
+        server: ServerName,
+        /// Why.
+        reason: String,
+    },
+    /// A new attempt will follow.
+    ServerReconnecting {
+        /// Its name.
+        server: ServerName,
+        /// Number of the attempt that comes.
+        attempt: u32,
+        /// Wait before it, seconds.
+        backoff_s: f64,
+    },
+    /// An attempt failed.
+    ServerConnectFailed {
+        /// Its name.
+        server: ServerName,
+        /// Why.
+        cause: String,
+        /// Whether that was the last attempt.
+        is_terminal: bool,
+    },
+    /// A server's list was read again.
+    ServerListChanged {
+        /// Its name.
+        server: ServerName,
+        /// Tools before.
+        old_count: usize,
+        /// Tools now.
+        new_count: usize,
+    },
+    /// A server said something that a person should know.
+    ServerWarning {
+        /// Its name.
+        server: ServerName,
+        /// What.
+        message: String,
+    },
+    /// A tool can't be used.
+    ToolQuarantined {
+        /// Its server.
+        server: ServerName,
+        /// Its own name.
+        tool: String,
+        /// Why.
+        reason: String,
+    },
+    /// A tool was called.
+    ToolInvoked {
+        /// Its server.
+        server: ServerName,
+        /// Its own name.
+        tool: String,
+        /// Milliseconds.
+        latency_ms: u64,
+        /// Whether there was a result that is no error.
+        success: bool,
+        /// Characters of the result's JSON.
+        result_chars: usize,
+    },
+    /// A deferred tool entered a session's list.
+    ToolPromoted {
+        /// Its exposed name.
+        tool: String,
+    },
+    /// A session searched.
+    SearchQueried {
+        /// What for.
+        query: String,
+        /// Tools found.
+        match_count: usize,
+    },
+    /// A call was refused.
+    PolicyDenied {
+        /// The name that was asked for.
+        operation: String,
+        /// The rule, or that nothing of that name exists.
+        rule: String,
+    },
+    /// The prompt block doesn't fit its budget, not even as counts.
+    BlockOverBudget {
+        /// What the template failed with, when it wasn't the size.
+        failure: Option<String>,
+    },
+    /// A new plan serves.
+    PlanReloaded {
+        /// Its generation.
+        generation: u64,
+        /// Digest of the plan before.
+        old: String,
+        /// Digest of the plan now.
+        new: String,
+        /// What happened to servers.
+        changes: Vec<String>,
+    },
+    /// A new config was refused; the old plan serves on.
+    PlanRejected {
+        /// The report.
+        diagnostics: String,
+    },
+}
+
+impl Event {
+    /// The event's name, as it stands in logs and streams.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::ServerConnected { .. } => "server.connected",
+            Self::ServerDisconnected { .. } => "server.disconnected",
+            Self::ServerReconnecting { .. } => "server.reconnecting",
+            Self::ServerConnectFailed { .. } => "server.connect_failed",
+            Self::ServerListChanged { .. } => "server.list_changed",
+            Self::ServerWarning { .. } => "server.warning",
+            Self::ToolQuarantined { .. } => "tool.quarantined",
+            Self::ToolInvoked { .. } => "tool.invoked",
+            Self::ToolPromoted { .. } => "tool.promoted",
+            Self::SearchQueried { .. } => "search.queried",
+            Self::PolicyDenied { .. } => "policy.denied",
+            Self::BlockOverBudget { .. } => "block-over-budget",
+            Self::PlanReloaded { .. } => "plan.reloaded",
+            Self::PlanRejected { .. } => "plan.rejected",
+        }
+    }
+
+    /// Writes it to the log: what needs a person as a warning, single calls only when asked for.
+    pub fn log(&self) {
+        match self {
+            Self::ServerConnectFailed { .. }
+            | Self::ServerDisconnected { .. }
+            | Self::ServerWarning { .. }
+            | Self::ToolQuarantined { .. }
+            | Self::BlockOverBudget { .. }
+            | Self::PlanRejected { .. } => tracing::warn!("{self}"),
+            Self::ToolInvoked { .. } | Self::SearchQueried { .. } | Self::ToolPromoted { .. } => tracing::debug!("{self}"),
+            _ => tracing::info!("{self}"),
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.name())?;
+        match self {
+            Self::ServerConnected { server, transport, tool_count, prompt_count, latency_ms } => {
+                write!(f, "{server} over {transport}: {tool_count} tools, {prompt_count} prompts, {latency_ms} ms")
+            }
+            Self::ServerDisconnected { server, reason } => write!(f, "{server}: {reason}"),
+            Self::ServerReconnecting { server, attempt, backoff_s } => {
+                write!(f, "{server}: attempt {attempt} in {backoff_s:.1} s")
+            }
+            Self::ServerConnectFailed { server, cause, is_terminal } => {
+                write!(f, "{server}: {cause}{}", if *is_terminal { " (not tried again by itself)" } else { "" })
+            }
+            Self::ServerListChanged { server, old_count, new_count } => {
+                write!(f, "{server}: {old_count} tools before, {new_count} now")
+            }
+            Self::ServerWarning { server, message } => write!(f, "{server}: {message}"),
+            Self::ToolQuarantined { server, tool, reason } => write!(f, "{server}: {tool}: {reason}"),
+            Self::ToolInvoked { server, tool, latency_ms, success, result_chars } => {
+                let outcome = if *success { "ok" } else { "error" };
+                write!(f, "{server}: {tool}: {outcome}, {result_chars} characters, {latency_ms} ms")
+            }
+            Self::ToolPromoted { tool } => f.write_str(tool),
+            Self::SearchQueried { query, match_count } => write!(f, "{query:?}: {match_count} found"),
+            Self::PolicyDenied { operation, rule } => write!(f, "{operation}: {rule}"),
+            Self::BlockOverBudget { failure: Some(failure) } => f.write_str(failure),
+            Self::BlockOverBudget { failure: None } => f.write_str("not even counts fit the budget; the block is empty"),
+            Self::PlanReloaded { generation, old, new, changes } => {
+                let changes = if changes.is_empty() { "no server touched".to_owned() } else { changes.join(", ") };
+                write!(f, "generation {generation}, {} → {}: {changes}", short(old), short(new))
+            }
+            Self::PlanRejected { diagnostics } => write!(f, "the old plan serves on\n{diagnostics}"),
+        }
+    }
+}
+
+/// The first digits of a digest.
+fn short(digest: &str) -> &str {
+    let hex = digest.strip_prefix("sha256:").unwrap_or(digest);
+    hex.get(..12).unwrap_or(hex)
+}

@@ -1,0 +1,235 @@
+//! A running plan, as everyone else holds it: look at the view, call, reload, shut down.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mcplan_compiler::name::ServerName;
+use mcplan_compiler::plan::{Launch, Restart};
+use serde_json::value::RawValue;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::connection::{self, Connection, Context};
+use super::server::Command;
+use super::supervisor::{Message, Program, Reloaded, Supervisor};
+use super::transport::Progress;
+use super::view::View;
+use crate::core::gate::{Allowed, Call};
+use crate::core::lifecycle::State;
+use crate::core::results;
+use crate::event::Event;
+
+/// The whole of a shutdown, at most; half of it is for calls in flight.
+pub const SHUTDOWN: Duration = Duration::from_secs(5);
+
+/// A running plan. Clones are handles to the same one.
+#[derive(Clone, Debug)]
+pub struct Executor {
+    views: watch::Receiver<Arc<View>>,
+    messages: mpsc::Sender<Message>,
+}
+
+/// Why a call has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// The server isn't there to be called.
+    #[error("the server {server} is {state}{}", .cause.as_ref().map(|cause| format!(": {cause}")).unwrap_or_default())]
+    Down {
+        /// Which.
+        server: ServerName,
+        /// Its state.
+        state: &'static str,
+        /// Why.
+        cause: Option<String>,
+    },
+    /// It didn't become ready in time.
+    #[error(
+        "the server {server} wasn't ready within {seconds} s; raise its timeout_seconds if it needs longer to start"
+    )]
+    NotReady {
+        /// Which.
+        server: ServerName,
+        /// Its `timeout_seconds`.
+        seconds: f64,
+    },
+    /// A new plan denies a call that was in flight.
+    #[error("stopped: a new plan no longer offers this tool")]
+    NoLongerAllowed,
+    /// The connection, or the server itself.
+    #[error(transparent)]
+    Connection(#[from] connection::CallError),
+}
+
+impl Executor {
+    /// Starts a program: servers connect in the background, the first view is there at once.
+    ///
+    /// The task ends when it is shut down or the last handle is gone; await it after [`Executor::shutdown`].
+    pub fn start(program: Program, context: Context) -> (Self, JoinHandle<()>) {
+        let (supervisor, views) = Supervisor::start(program, Arc::new(context));
+        let (messages, inbox) = mpsc::channel(64);
+        let task = tokio::spawn(supervisor.run(inbox));
+        (Self { views, messages }, task)
+    }
+
+    /// What there is at this moment.
+    pub fn view(&self) -> Arc<View> {
+        self.views.borrow().clone()
+    }
+
+    /// A receiver of every later view.
+    pub fn views(&self) -> watch::Receiver<Arc<View>> {
+        self.views.clone()
+    }
+
+    /// Waits until each server that is to be connected is known from the lock, ready, or was tried and failed. Each has
+    /// its own `timeout_seconds`, so this ends.
+    pub async fn settled(&self) {
+        // An error means that the supervisor is gone; then nothing will change any more.
+        let _gone = self.views.clone().wait_for(|view| view.snapshot.settled()).await;
+    }
+
+    /// Makes a call that the gate allowed. Waits for a server that is being connected.
+    ///
+    /// # Errors
+    /// Why there is no result; a result that is an error of the tool's is a result.
+    pub async fn call(
+        &self,
+        call: &Allowed<Call>,
+        progress: Option<mpsc::Sender<Progress>>,
+        cancel: CancellationToken,
+    ) -> Result<Box<RawValue>, CallError> {
+        let began = Instant::now();
+        let result = self.call_within_plan(call, progress, cancel).await;
+        let (success, result_chars) = match &result {
+            Ok(text) => (!results::is_error(text), text.get().len()),
+            Err(_) => (false, 0),
+        };
+        Event::ToolInvoked {
+            server: call.get().server.clone(),
+            tool: call.get().tool.clone(),
+            latency_ms: began.elapsed().as_millis() as u64,
+            success,
+            result_chars,
+        }
+        .log();
+        result
+    }
+
+    async fn call_within_plan(
+        &self,
+        call: &Allowed<Call>,
+        progress: Option<mpsc::Sender<Progress>>,
+        cancel: CancellationToken,
+    ) -> Result<Box<RawValue>, CallError> {
+        let (connection, _in_flight) = self.ready(&call.get().server).await?;
+        let stop = cancel.child_token();
+        let mut made = std::pin::pin!(connection.call(call, progress, stop.clone()));
+        let denied = self.denied(call.get());
+        tokio::select! {
+            result = &mut made => Ok(result?),
+            () = denied => {
+                stop.cancel();
+                // Lets the cancellation go upstream before the connection is forgotten.
+                let _result = made.await;
+                Err(CallError::NoLongerAllowed)
+            }
+        }
+    }
+
+    /// Resolves when a later plan has the call's server and denies the tool. A server that is gone altogether lets its
+    /// calls finish.
+    async fn denied(&self, call: &Call) {
+        let allowed = |view: &Arc<View>| {
+            let plan = &view.snapshot.plan;
+            plan.server(call.server.as_str()).is_none_or(|server| plan.keeps(server, &call.tool).is_ok())
+        };
+        if self.views.clone().wait_for(|view| !allowed(view)).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// The server's connection, and a token that keeps it open.
+    async fn ready(
+        &self,
+        name: &ServerName,
+    ) -> Result<(Connection, tokio_util::task::task_tracker::TaskTrackerToken), CallError> {
+        let mut views = self.views.clone();
+        let mut wanted = false;
+        let mut deadline = None;
+        loop {
+            let view = views.borrow_and_update().clone();
+            let down = |state, cause| CallError::Down { server: name.clone(), state, cause };
+            let (Some(link), Some(health)) = (view.links.get(name), view.snapshot.health.get(name)) else {
+                return Err(down("no longer in the plan", None));
+            };
+            if let Some(connection) = &link.connection {
+                let token = link.calls.token();
+                if !link.calls.is_closed() {
+                    return Ok((connection.clone(), token));
+                }
+                // Replaced between the view and the token; the next view has the new one.
+            } else {
+                let server = view.snapshot.plan.server(name.as_str());
+                let on_call = matches!(server.map(|server| &server.launch), Some(Launch::Stdio(stdio)) if stdio.restart == Restart::OnCall);
+                match &health.state {
+                    State::Configured | State::Connecting { .. } | State::Ready { .. } => {}
+                    State::Failed { .. } if on_call && !wanted => {
+                        wanted = true;
+                        // A full inbox already holds something that wakes the server.
+                        let _full = link.commands.try_send(Command::Wanted);
+                    }
+                    other => return Err(down(other.word(), other.cause())),
+                }
+                let seconds = server.map_or(20.0, |server| server.limits.timeout_seconds);
+                deadline.get_or_insert((tokio::time::Instant::now() + Duration::from_secs_f64(seconds), seconds));
+            }
+            let changed = async {
+                match deadline {
+                    Some((until, seconds)) => tokio::time::timeout_at(until, views.changed()).await.map_err(|_| seconds),
+                    None => Ok(views.changed().await),
+                }
+            };
+            match changed.await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return Err(down("stopped", None)),
+                Err(seconds) => return Err(CallError::NotReady { server: name.clone(), seconds }),
+            }
+        }
+    }
+
+    /// Swaps the program. Servers that didn't change aren't touched.
+    pub async fn reload(&self, program: Program) -> Option<Reloaded> {
+        let old = self.view().snapshot.plan.digest();
+        let new = program.plan.digest();
+        let (reply, answer) = oneshot::channel();
+        self.messages.send(Message::Reload(Box::new(program), reply)).await.ok()?;
+        let reloaded = answer.await.ok()?;
+        let changes = reloaded.steps.iter().map(ToString::to_string).collect();
+        Event::PlanReloaded { generation: reloaded.generation, old, new, changes }.log();
+        Some(reloaded)
+    }
+
+    /// Connects a server anew, whatever state it is in.
+    pub async fn reconnect(&self, name: ServerName) {
+        // A supervisor that is gone has no servers either.
+        let _gone = self.messages.send(Message::Reconnect(name)).await;
+    }
+
+    /// Ends everything: calls in flight have half of `within`, processes the rest.
+    pub async fn shutdown(&self, within: Duration) {
+        let (reply, answer) = oneshot::channel();
+        if self.messages.send(Message::Shutdown(within / 2, reply)).await.is_ok() {
+            let _gone = answer.await;
+        }
+    }
+}
+
+/// The directory that a config's relative paths are relative to.
+pub fn directory_of(config: &std::path::Path) -> PathBuf {
+    match config.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}

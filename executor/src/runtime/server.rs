@@ -1,0 +1,362 @@
+//! One task per server: events in, [`Lifecycle`] decides, actions out. Nothing is decided here.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{BoxFuture, FutureExt as _};
+use mcplan_compiler::name::ServerName;
+use mcplan_compiler::observed::Observed;
+use mcplan_compiler::plan::{Launch, Server};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::task::TaskTracker;
+
+use super::connection::{self, Connection, Context};
+use crate::core::coalesce::Coalesce;
+use crate::core::lifecycle::{Action, Epoch, Event, Lifecycle, State};
+use crate::event::Event as Happened;
+
+/// How many servers may connect at the same time.
+#[derive(Clone, Debug)]
+pub(super) struct Slots {
+    pub(super) stdio: Arc<Semaphore>,
+    pub(super) remote: Arc<Semaphore>,
+}
+
+/// What a server's task is told.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// A call wants the server.
+    Wanted,
+    /// A person wants a new connection.
+    Reconnect,
+    /// End; calls in flight have this long.
+    Stop(Duration),
+}
+
+/// What a server's task tells the supervisor.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) server: ServerName,
+    pub(super) instance: u64,
+    pub(super) state: State,
+    pub(super) attempts: u32,
+    pub(super) connection: Option<Connection>,
+    pub(super) observed: Option<Arc<Observed>>,
+}
+
+/// What a task needs to begin.
+pub(super) struct Begin {
+    pub(super) instance: u64,
+    pub(super) server: Arc<Server>,
+    pub(super) enabled: bool,
+    pub(super) context: Arc<Context>,
+    pub(super) slots: Slots,
+    pub(super) calls: TaskTracker,
+    /// Resolves when the process before this one is gone (`replace: stop_first`).
+    pub(super) after: Option<oneshot::Receiver<()>>,
+}
+
+type Attempt = BoxFuture<'static, Result<(Connection, Observed), String>>;
+type Relist = BoxFuture<'static, Result<Observed, String>>;
+
+pub(super) struct ServerTask {
+    begin: Begin,
+    life: Lifecycle,
+    commands: mpsc::Receiver<Command>,
+    reports: mpsc::Sender<Report>,
+    attempt: Option<(Epoch, Instant, Attempt)>,
+    timer: Option<(Epoch, Instant)>,
+    connection: Option<(Epoch, Connection)>,
+    events: Option<mpsc::Receiver<connection::Event>>,
+    observed: Option<Arc<Observed>>,
+    born: Instant,
+    burst: Coalesce,
+    relist: Option<Relist>,
+}
+
+/// What one round of waiting gave.
+enum Round {
+    Life(Event),
+    Connected(Epoch, Instant, Box<(Connection, Observed)>),
+    Connection(Epoch, connection::Event),
+    BurstOver,
+    Relisted(Result<Observed, String>),
+    Stop(Duration),
+}
+
+impl ServerTask {
+    pub(super) fn new(begin: Begin, commands: mpsc::Receiver<Command>, reports: mpsc::Sender<Report>) -> Self {
+        Self {
+            life: Lifecycle::new(&begin.server, begin.enabled),
+            begin,
+            commands,
+            reports,
+            attempt: None,
+            timer: None,
+            connection: None,
+            events: None,
+            observed: None,
+            born: Instant::now(),
+            burst: Coalesce::default(),
+            relist: None,
+        }
+    }
+
+    /// Runs until it is told to stop, and returns when nothing of the server is left.
+    pub(super) async fn run(mut self) {
+        if let Some(after) = self.begin.after.take() {
+            // An error means that the sender is gone, and with it the process.
+            let _gone = after.await;
+        }
+        let unmet = self.begin.server.when_env.iter().find(|name| !self.begin.context.is_set(name)).cloned();
+        self.take(Event::Start { unmet }).await;
+        self.report().await;
+        loop {
+            match self.round().await {
+                Round::Life(event) => self.take(event).await,
+                Round::Connected(epoch, since, open) => self.connected(epoch, since, *open).await,
+                Round::Connection(epoch, event) => self.connection_event(epoch, event).await,
+                Round::BurstOver => self.begin_relist(),
+                Round::Relisted(result) => self.relisted(result).await,
+                Round::Stop(drain) => return self.stop(drain).await,
+            }
+        }
+    }
+
+    async fn round(&mut self) -> Round {
+        let timer = self.timer;
+        let due = self.burst.due().filter(|_| self.relist.is_none()).map(|due| self.born + due);
+        let attempt = async {
+            match &mut self.attempt {
+                Some((epoch, since, attempt)) => (*epoch, *since, attempt.await),
+                None => pending().await,
+            }
+        };
+        let event = async {
+            match &mut self.events {
+                Some(events) => events.recv().await,
+                None => pending().await,
+            }
+        };
+        let relisted = async {
+            match &mut self.relist {
+                Some(relist) => relist.await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            command = self.commands.recv() => match command {
+                Some(Command::Wanted) => Round::Life(Event::Wanted),
+                Some(Command::Reconnect) => Round::Life(Event::Reconnect),
+                Some(Command::Stop(drain)) => Round::Stop(drain),
+                // The supervisor is gone without a word: end at once.
+                None => Round::Stop(Duration::ZERO),
+            },
+            (epoch, since, result) = attempt => match result {
+                Ok(open) => Round::Connected(epoch, since, Box::new(open)),
+                Err(cause) => Round::Life(Event::ConnectFailed(epoch, cause)),
+            },
+            event = event => {
+                let epoch = self.connection.as_ref().map_or(Epoch::default(), |(epoch, _)| *epoch);
+                match event {
+                    Some(event) => Round::Connection(epoch, event),
+                    None => Round::Life(Event::Lost(epoch, "the connection is gone".to_owned())),
+                }
+            },
+            result = relisted => Round::Relisted(result),
+            () = at(due) => Round::BurstOver,
+            () = at(timer.map(|(_, when)| when)) => {
+                let epoch = timer.map_or(Epoch::default(), |(epoch, _)| epoch);
+                Round::Life(Event::TimerFired(epoch))
+            }
+        }
+    }
+
+    async fn take(&mut self, event: Event) {
+        self.tell(&event);
+        if let Event::ConnectFailed(epoch, _) = &event
+            && self.attempt.as_ref().is_some_and(|(own, ..)| own == epoch)
+        {
+            self.attempt = None;
+        }
+        if let Event::TimerFired(_) = event {
+            self.timer = None;
+        }
+        let actions = self.life.on(event, chance());
+        let changed = actions.contains(&Action::Changed);
+        for action in actions {
+            match action {
+                Action::Connect(epoch) => self.connect(epoch),
+                Action::Close(epoch) => self.close(epoch, Duration::ZERO).await,
+                Action::Timer(epoch, delay) => self.timer = Some((epoch, Instant::now() + delay)),
+                Action::Changed => {}
+            }
+        }
+        if changed {
+            self.tell_state();
+            self.report().await;
+        }
+    }
+
+    /// The attempt is polled by this task; giving it up is dropping it.
+    fn connect(&mut self, epoch: Epoch) {
+        let (server, context) = (self.begin.server.clone(), self.begin.context.clone());
+        let slots = match server.launch {
+            Launch::Stdio(_) => self.begin.slots.stdio.clone(),
+            Launch::StreamableHttp(_) => self.begin.slots.remote.clone(),
+        };
+        let (sender, receiver) = mpsc::channel(64);
+        self.events = Some(receiver);
+        self.timer = None;
+        let attempt = async move {
+            let _slot = slots.acquire_owned().await.map_err(|_| "shutting down".to_owned())?;
+            connection::connect(&server, &context, sender).await.map_err(|error| error.to_string())
+        };
+        self.attempt = Some((epoch, Instant::now(), attempt.boxed()));
+    }
+
+    async fn connected(&mut self, epoch: Epoch, since: Instant, (connection, observed): (Connection, Observed)) {
+        self.attempt = None;
+        let name = &self.begin.server.name;
+        for warning in &observed.warnings {
+            Happened::ServerWarning { server: name.clone(), message: warning.clone() }.log();
+        }
+        for bad in &observed.quarantined {
+            Happened::ToolQuarantined { server: name.clone(), tool: bad.name.clone(), reason: bad.reason.clone() }.log();
+        }
+        Happened::ServerConnected {
+            server: name.clone(),
+            transport: self.begin.server.launch.kind().as_str(),
+            tool_count: observed.tools.len(),
+            prompt_count: observed.prompts.len(),
+            latency_ms: since.elapsed().as_millis() as u64,
+        }
+        .log();
+        self.observed = Some(Arc::new(observed));
+        self.connection = Some((epoch, connection));
+        self.take(Event::Connected(epoch)).await;
+    }
+
+    async fn connection_event(&mut self, epoch: Epoch, event: connection::Event) {
+        match event {
+            connection::Event::ListChanged(_) => self.burst.notice(self.born.elapsed()),
+            connection::Event::Closed(reason) => self.take(Event::Lost(epoch, reason.to_string())).await,
+            connection::Event::Warning(message) => {
+                Happened::ServerWarning { server: self.begin.server.name.clone(), message }.log();
+            }
+            connection::Event::Stderr(line) => {
+                tracing::info!(target: "mcplan::stderr", server = %self.begin.server.name, "{line}");
+            }
+        }
+    }
+
+    /// A change that is announced while a list is read makes it stale: the burst stays noted, and it is read once more.
+    fn begin_relist(&mut self) {
+        if !self.burst.take(self.born.elapsed()) {
+            return;
+        }
+        if let Some((_, connection)) = &self.connection {
+            let connection = connection.clone();
+            self.relist = Some(async move { connection.observe().await.map_err(|error| error.to_string()) }.boxed());
+        }
+    }
+
+    async fn relisted(&mut self, result: Result<Observed, String>) {
+        self.relist = None;
+        let server = self.begin.server.name.clone();
+        match result {
+            Ok(observed) => {
+                let old_count = self.observed.as_ref().map_or(0, |observed| observed.tools.len());
+                Happened::ServerListChanged { server, old_count, new_count: observed.tools.len() }.log();
+                self.observed = Some(Arc::new(observed));
+                self.report().await;
+            }
+            Err(cause) => {
+                let message = format!("its lists changed and can't be read again: {cause}; the old ones stay");
+                Happened::ServerWarning { server, message }.log();
+            }
+        }
+    }
+
+    async fn close(&mut self, epoch: Epoch, drain: Duration) {
+        if self.attempt.as_ref().is_some_and(|(own, ..)| *own == epoch) {
+            self.attempt = None;
+        }
+        self.relist = None;
+        self.events = None;
+        if let Some((_, connection)) = self.connection.take_if(|(own, _)| *own == epoch) {
+            connection.close(drain).await;
+        }
+    }
+
+    /// Waits for the calls in flight, at most `drain`, then closes. A second, shorter stop shortens the wait.
+    async fn stop(mut self, drain: Duration) {
+        self.begin.calls.close();
+        let mut until = Instant::now() + drain;
+        let mut heard = true;
+        loop {
+            tokio::select! {
+                () = self.begin.calls.wait() => break,
+                () = sleep_until(until) => break,
+                command = self.commands.recv(), if heard => match command {
+                    Some(Command::Stop(drain)) => until = until.min(Instant::now() + drain),
+                    Some(_) => {}
+                    None => heard = false,
+                },
+            }
+        }
+        self.take(Event::Stop).await;
+    }
+
+    fn tell(&self, event: &Event) {
+        let server = self.begin.server.name.clone();
+        if let Event::Lost(epoch, reason) = event
+            && *self.life.state() == (State::Ready { epoch: *epoch })
+        {
+            Happened::ServerDisconnected { server, reason: reason.clone() }.log();
+        }
+    }
+
+    fn tell_state(&self) {
+        let server = self.begin.server.name.clone();
+        match self.life.state() {
+            State::Waiting { attempt, delay, cause } => {
+                Happened::ServerConnectFailed { server: server.clone(), cause: cause.clone(), is_terminal: false }.log();
+                Happened::ServerReconnecting { server, attempt: *attempt, backoff_s: delay.as_secs_f64() }.log();
+            }
+            State::Failed { cause } => {
+                Happened::ServerConnectFailed { server, cause: cause.clone(), is_terminal: true }.log();
+            }
+            _ => {}
+        }
+    }
+
+    async fn report(&self) {
+        let report = Report {
+            server: self.begin.server.name.clone(),
+            instance: self.begin.instance,
+            state: self.life.state().clone(),
+            attempts: self.life.attempts(),
+            connection: self.connection.as_ref().map(|(_, connection)| connection.clone()),
+            observed: self.observed.clone(),
+        };
+        // The supervisor that is gone needs no report.
+        let _unheard = self.reports.send(report).await;
+    }
+}
+
+async fn at(when: Option<Instant>) {
+    match when {
+        Some(when) => sleep_until(when).await,
+        None => pending().await,
+    }
+}
+
+/// Uniform in 0..1; only spreads reconnects, so the standard library's seed is good enough.
+fn chance() -> f64 {
+    use std::hash::{BuildHasher as _, RandomState};
+    RandomState::new().hash_one(0u8) as f64 / u64::MAX as f64
+}

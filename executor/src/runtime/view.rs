@@ -1,0 +1,31 @@
+//! What readers see of a running plan: one moment, and the connections that belong to it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use mcplan_compiler::name::ServerName;
+use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
+
+use super::connection::Connection;
+use super::server::Command;
+use crate::core::snapshot::Snapshot;
+
+/// One moment of a running plan. Plan, catalog, health and connections travel together.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// What is decided and known.
+    pub snapshot: Arc<Snapshot>,
+    pub(super) links: BTreeMap<ServerName, Link>,
+}
+
+/// The way to one server.
+#[derive(Clone, Debug)]
+pub(super) struct Link {
+    /// Open, if it is.
+    pub(super) connection: Option<Connection>,
+    /// Counts the calls that use it, so that closing can wait for them.
+    pub(super) calls: TaskTracker,
+    /// To the server's task.
+    pub(super) commands: mpsc::Sender<Command>,
+}
