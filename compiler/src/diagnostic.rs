@@ -49,6 +49,8 @@ pub struct Diagnostic {
     pub related: Vec<Label>,
     /// What to do about it.
     pub help: Option<String>,
+    /// The word that was probably meant in place of what stands at the primary place.
+    pub meant: Option<String>,
 }
 
 impl Diagnostic {
@@ -61,6 +63,7 @@ impl Diagnostic {
             primary: Label { at, text: String::new() },
             related: Vec::new(),
             help: None,
+            meant: None,
         }
     }
 
@@ -68,6 +71,15 @@ impl Diagnostic {
     #[must_use]
     pub fn label(mut self, text: impl Into<String>) -> Self {
         self.primary.text = text.into();
+        self
+    }
+
+    /// With the word that was probably meant, shown beside the caret.
+    #[must_use]
+    pub fn meant(mut self, word: impl Into<String>) -> Self {
+        let word = word.into();
+        self.primary.text = format!("did you mean `{word}`?");
+        self.meant = Some(word);
         self
     }
 

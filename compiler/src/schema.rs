@@ -1,19 +1,16 @@
 //! JSON Schemas of the files we read and write, generated from their types: the field comments are the documentation.
 
 use schemars::generate::SchemaSettings;
-use schemars::transform::{Transform, transform_subschemas};
-use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
 use crate::config::Config;
 use crate::config::spelling::SPELLINGS;
+use crate::decode::schema_of;
 use crate::lock::Lock;
 
 /// The schema that a config is checked against, after its old spellings were renamed.
 pub fn checked_config() -> Value {
-    let mut schema = generate::<Config>();
-    allow_nothing_else(&mut schema);
-    schema
+    schema_of::<Config>()
 }
 
 /// The schema for editors: what may be written, old spellings included and marked deprecated.
@@ -50,63 +47,12 @@ pub fn config() -> Value {
 
 /// The schema of a lock file.
 pub fn lock() -> Value {
-    generate::<Lock>()
+    SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<Lock>().to_value()
 }
 
 /// A schema as the text of its published file.
 pub fn text(schema: &Value) -> String {
     crate::json::pretty(&schema.to_string())
-}
-
-fn generate<T: JsonSchema>() -> Value {
-    let settings = SchemaSettings::draft2020_12().with_transform(NotNull);
-    settings.into_generator().into_root_schema_for::<T>().to_value()
-}
-
-/// An optional field is one that may be left out, not one that may be null: `key:` with nothing after it is a mistake
-/// with its own message, and `anyOf [.., null]` would hide every other one.
-#[derive(Clone, Debug)]
-struct NotNull;
-
-impl Transform for NotNull {
-    fn transform(&mut self, schema: &mut Schema) {
-        if let Some(object) = schema.as_object_mut() {
-            strip_null(object);
-        }
-        transform_subschemas(self, schema);
-    }
-}
-
-fn strip_null(object: &mut Map<String, Value>) {
-    if let Some(Value::Array(types)) = object.get_mut("type") {
-        types.retain(|name| name != "null");
-        if let [only] = types.as_slice() {
-            let only = only.clone();
-            object.insert("type".to_owned(), only);
-        }
-    }
-    if let Some(Value::Array(branches)) = object.get_mut("anyOf") {
-        branches.retain(|branch| branch.get("type").is_none_or(|name| name != "null"));
-        if let [Value::Object(only)] = branches.as_slice() {
-            let only = only.clone();
-            object.remove("anyOf");
-            // The field's own description says more than the type's.
-            for (key, value) in only {
-                object.entry(key).or_insert(value);
-            }
-        }
-    }
-    if object.get("default") == Some(&Value::Null) {
-        object.remove("default");
-    }
-}
-
-/// schemars says `additionalProperties: false` for a struct that refuses unknown fields, which would refuse `x-*` keys
-/// too if the pattern stood elsewhere; a test walks the schema for it.
-fn allow_nothing_else(schema: &mut Value) {
-    if let Value::Object(root) = schema {
-        root.entry("$schema").or_insert_with(|| json!("https://json-schema.org/draft/2020-12/schema"));
-    }
 }
 
 fn properties<'a>(schema: &'a mut Value, definition: &str) -> Option<&'a mut Map<String, Value>> {

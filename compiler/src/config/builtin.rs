@@ -3,22 +3,19 @@
 use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use super::{Number, Text, Tools};
 use crate::source::Spanned;
 
-/// A server of the curated catalogue.
-#[derive(Clone, Debug, Default)]
-pub struct BuiltinEntry {
-    /// What was written; a plain name is a map with only `name`.
-    pub overrides: Overrides,
-}
+/// A server of the curated catalogue. A plain name was made a map with only `name` before it gets here.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct BuiltinEntry(pub Overrides);
 
 /// The map form of an entry.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "BuiltinOverrides", extend("patternProperties" = serde_json::json!({"^x-": true})))]
+#[schemars(rename = "BuiltinOverrides")]
 pub struct Overrides {
     /// The catalogue's name.
     pub name: Spanned<String>,
@@ -37,28 +34,6 @@ pub struct Overrides {
     /// Seconds for connecting and reading its lists. Above 0.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub timeout_seconds: Option<Spanned<Number>>,
-}
-
-impl<'de> Deserialize<'de> for BuiltinEntry {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl<'de> serde::de::Visitor<'de> for Visitor {
-            type Value = BuiltinEntry;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("the name of a builtin or a map")
-            }
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
-                // The place of the name is the place of the entry, which the list keeps.
-                let name = Spanned::new(text.to_owned(), crate::source::Span::default());
-                Ok(BuiltinEntry { overrides: Overrides { name, ..Overrides::default() } })
-            }
-            fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                let overrides = Overrides::deserialize(serde::de::value::MapAccessDeserializer::new(map))?;
-                Ok(BuiltinEntry { overrides })
-            }
-        }
-        deserializer.deserialize_any(Visitor)
-    }
 }
 
 impl JsonSchema for BuiltinEntry {

@@ -10,7 +10,6 @@ use crate::source::Spanned;
 /// Settings for all servers. Each limit may also be set per server.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("patternProperties" = serde_json::json!({"^x-": true})))]
 pub struct Mcp {
     /// Whether any server is connected. Default: true as soon as a server or builtin is declared.
     pub enabled: Option<bool>,
@@ -54,7 +53,6 @@ pub struct Mcp {
 /// How many servers connect at the same time.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("patternProperties" = serde_json::json!({"^x-": true})))]
 pub struct Concurrency {
     /// Processes being started. Default: 3.
     #[schemars(range(min = 1))]
@@ -67,7 +65,6 @@ pub struct Concurrency {
 /// Exponential backoff after a lost connection to a remote server.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("patternProperties" = serde_json::json!({"^x-": true})))]
 pub struct Reconnect {
     /// Attempts before giving up; 0 is for ever. Default: 5.
     #[schemars(range(min = 0))]

@@ -25,7 +25,7 @@ use crate::source::Spanned;
 /// The whole of `config.yml`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(title = "mcplan configuration", extend("$id" = "urn:mcplan:schema:config:1"), extend("patternProperties" = serde_json::json!({"^x-": true})))]
+#[schemars(title = "mcplan configuration", extend("$id" = "urn:mcplan:schema:config:1"))]
 pub struct Config {
     /// Version of the configuration language. Only 1 exists.
     #[schemars(range(min = 1, max = 1))]

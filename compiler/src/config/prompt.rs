@@ -9,7 +9,6 @@ use crate::source::Spanned;
 /// The `<AVAILABLE_MCP_TOOLS>` block of the system prompt.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("patternProperties" = serde_json::json!({"^x-": true})))]
 pub struct Prompt {
     /// The most the block may cost, tags and names included. Default: 2000 characters.
     pub budget: Option<Spanned<Budget>>,
@@ -26,7 +25,6 @@ pub struct Prompt {
 /// The most the block may cost: `chars`, or `tokens`, or a `percent` of a `context` window.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("patternProperties" = serde_json::json!({"^x-": true})))]
 pub struct Budget {
     /// Unicode characters.
     #[schemars(range(min = 0))]
@@ -45,7 +43,6 @@ pub struct Budget {
 /// The block's budget as older hosts write it.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("patternProperties" = serde_json::json!({"^x-": true})))]
 pub struct Progressive {
     /// A fraction of a context window of 200 000: 0.01 is 2000 characters.
     #[schemars(range(min = 0, max = 1))]

@@ -12,7 +12,6 @@ use crate::source::Spanned;
 /// One MCP server. stdio servers have `command`, remote ones `url`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("patternProperties" = serde_json::json!({"^x-": true})))]
 pub struct ServerEntry {
     /// Unique; 1 to 64 of `A-Z a-z 0-9 . _ -`, a letter or digit at both ends, no `__`. Derived from the package or
     /// the host when it is missing.
@@ -81,7 +80,6 @@ pub const TRANSPORTS: [&str; 8] =
 /// `tool`, `server__tool` and `mcp__server__tool`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("patternProperties" = serde_json::json!({"^x-": true})))]
 pub struct Tools {
     /// Only what matches. An empty list means none.
     #[schemars(extend("examples" = [["read_*", "list_directory"]]))]
@@ -95,7 +93,6 @@ pub struct Tools {
 /// Conditions under which a server is active; all must hold.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("patternProperties" = serde_json::json!({"^x-": true})))]
 pub struct When {
     /// Variables that must all be set and not empty.
     pub env: Option<Vec<Spanned<String>>>,

@@ -1,23 +1,14 @@
 //! Old and foreign spellings, and the one word that each becomes. Applied to the document before the schema is, so that
 //! the types know one word per concept; messages keep the word that was written.
 
-/// A key that is renamed wherever it stands below `at`.
-#[derive(Clone, Copy, Debug)]
-pub struct Spelling {
-    /// The maps it applies to: keys joined by dots, `[]` for every item of a list.
-    pub at: &'static str,
-    /// The old spelling; a dot leads into a nested map.
-    pub from: &'static str,
-    /// The new spelling; a dot leads into a nested map.
-    pub to: &'static str,
-}
+use crate::document::Rename;
 
-const fn spelling(at: &'static str, from: &'static str, to: &'static str) -> Spelling {
-    Spelling { at, from, to }
+const fn spelling(at: &'static str, from: &'static str, to: &'static str) -> Rename {
+    Rename { at, from, to }
 }
 
 /// All of them.
-pub const SPELLINGS: &[Spelling] = &[
+pub const SPELLINGS: &[Rename] = &[
     spelling("mcp_servers[]", "tool_filter", "tools.include"),
     spelling("mcp_servers[]", "auth.headers", "headers"),
     spelling("mcp_servers[]", "call_timeout", "call_timeout_seconds"),

@@ -146,7 +146,7 @@ impl<'a> Check<'a> {
             match guess {
                 Some(guess) => {
                     self.meant.insert((place.node.at, guess.to_owned()));
-                    diagnostic = diagnostic.label(format!("did you mean `{guess}`?"));
+                    diagnostic = diagnostic.meant(guess);
                 }
                 None if !homes.is_empty() => diagnostic = diagnostic.label(format!("belongs {}", home_list(homes))),
                 None => {}

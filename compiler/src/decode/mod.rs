@@ -6,12 +6,14 @@
 
 mod check;
 mod de;
+mod mend;
 mod path;
 mod schema;
 mod words;
 
 pub use check::check;
 pub use de::decode;
+pub use mend::mend;
 pub use schema::{CompiledSchema, schema_of};
 
 #[cfg(test)]

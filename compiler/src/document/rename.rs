@@ -40,6 +40,20 @@ pub fn rename(document: &mut Document, table: &[Rename]) -> Vec<Diagnostic> {
     diagnostics
 }
 
+/// Makes every plain text in the lists at `at` a map that holds it under `key`: `[github]` becomes
+/// `[{ name: github }]`. The text keeps its place and is the place of the map and of the key too.
+pub fn name_to_map(document: &mut Document, at: &str, key: &str) {
+    each_node(&mut document.root, &steps(at), &mut |node| {
+        if let Kind::String(_) = node.kind {
+            let at = node.at;
+            let value = std::mem::replace(node, Node::new(at, Kind::Null));
+            let via = value.via;
+            node.via = via;
+            node.kind = Kind::Map(vec![Entry { key: key.to_owned(), key_at: at, written: None, value }]);
+        }
+    });
+}
+
 #[derive(Clone, Copy)]
 enum Step<'a> {
     Key(&'a str),
@@ -62,18 +76,29 @@ fn steps(path: &str) -> Vec<Step<'_>> {
 }
 
 /// Calls `act` on the entries of every map that `steps` leads to.
+/// Every map at `steps`.
 fn each(node: &mut Node, steps: &[Step<'_>], act: &mut dyn FnMut(&mut Vec<Entry>)) {
+    each_node(node, steps, &mut |node| {
+        if let Kind::Map(entries) = &mut node.kind {
+            act(entries);
+        }
+    });
+}
+
+fn each_node(node: &mut Node, steps: &[Step<'_>], act: &mut dyn FnMut(&mut Node)) {
+    if steps.is_empty() {
+        return act(node);
+    }
     match (&mut node.kind, steps) {
-        (Kind::Map(entries), []) => act(entries),
         (Kind::Map(entries), [Step::Key(key), rest @ ..]) => {
             if let Some(entry) = entries.iter_mut().find(|entry| entry.key == *key) {
-                each(&mut entry.value, rest, act);
+                each_node(&mut entry.value, rest, act);
             }
         }
         (Kind::Map(entries), [Step::Values, rest @ ..]) => {
-            entries.iter_mut().for_each(|entry| each(&mut entry.value, rest, act));
+            entries.iter_mut().for_each(|entry| each_node(&mut entry.value, rest, act));
         }
-        (Kind::List(items), [Step::Items, rest @ ..]) => items.iter_mut().for_each(|item| each(item, rest, act)),
+        (Kind::List(items), [Step::Items, rest @ ..]) => items.iter_mut().for_each(|item| each_node(item, rest, act)),
         _ => {}
     }
 }

@@ -49,6 +49,7 @@ impl Resolver<'_> {
                 None
             }
             (None, Some(_)) => Some(TransportKind::StreamableHttp),
+            (None, None) if self.is_troubled(entry.at) => None,
             (None, None) => {
                 self.report(
                     Diagnostic::new(Code::NoTransport, entry.at, "this server has neither `command` nor `url`")
@@ -127,6 +128,7 @@ impl Resolver<'_> {
     ) -> Option<&'e Spanned<String>> {
         match field {
             Some(field) if !field.value.trim().is_empty() => Some(field),
+            None if self.is_troubled(entry) => None,
             other => {
                 let at = other.map_or(entry, |field| field.at);
                 let message = format!("{who} needs `{name}`");

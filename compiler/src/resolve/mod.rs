@@ -23,6 +23,8 @@ pub struct Resolver<'a> {
     files: &'a dyn Sources,
     diagnostics: Vec<Diagnostic>,
     read: Vec<String>,
+    /// Where an error was reported before: what is missing there may be what was refused.
+    troubled: Vec<Span>,
 }
 
 /// A plan, if there is one, and everything that was found on the way.
@@ -36,9 +38,10 @@ pub struct Resolved {
     pub read: Vec<String>,
 }
 
-/// Decides everything that `config` leaves open.
-pub fn resolve(config: &Config, texts: &SourceMap, files: &dyn Sources) -> Resolved {
-    let mut resolver = Resolver { texts, files, diagnostics: Vec::new(), read: Vec::new() };
+/// Decides everything that `config` leaves open. `earlier` is what was found before: it silences what follows from it.
+pub fn resolve(config: &Config, texts: &SourceMap, files: &dyn Sources, earlier: &[Diagnostic]) -> Resolved {
+    let troubled = earlier.iter().filter(|d| d.is_error()).map(|d| d.primary.at).collect();
+    let mut resolver = Resolver { texts, files, diagnostics: Vec::new(), read: Vec::new(), troubled };
     let plan = resolver.plan(config);
     let failed = resolver.diagnostics.iter().any(Diagnostic::is_error);
     Resolved { plan: (!failed).then_some(plan), diagnostics: resolver.diagnostics, read: resolver.read }
@@ -97,6 +100,12 @@ impl Resolver<'_> {
 
     fn report(&mut self, diagnostic: Diagnostic) {
         self.diagnostics.push(diagnostic);
+    }
+
+    /// Whether something inside of `entry` was refused, so that what is missing there is no news.
+    fn is_troubled(&self, entry: Span) -> bool {
+        let inside = |at: &Span| at.source == entry.source && entry.start <= at.start && at.end <= entry.end;
+        self.troubled.iter().any(inside)
     }
 
     /// The part of the file that `range` of a scalar's value stands on: exact where the scalar is written as it means,

@@ -90,6 +90,9 @@ impl Resolver<'_> {
         naming: &Naming,
     ) -> Option<Spanned<ServerName>> {
         let Some(name) = derive(&entry.value) else {
+            if self.is_troubled(entry.at) {
+                return None;
+            }
             self.report(
                 Diagnostic::new(Code::MissingKey, entry.at, "this server has no `name`, and none can be derived")
                     .help("add `name:`"),

@@ -118,7 +118,7 @@ impl Resolver<'_> {
         for error in prompt_template::check_template(&text) {
             let mut diagnostic = Diagnostic::new(Code::BadTemplate, written.at, format!("{path}: {error}"));
             if let Some(suggestion) = &error.suggestion {
-                diagnostic = diagnostic.label(format!("did you mean `{suggestion}`?"));
+                diagnostic = diagnostic.label(format!("`{suggestion}` was probably meant there"));
             }
             let variables = prompt_template::VARIABLES.map(|name| format!("`{name}`")).join(", ");
             self.report(diagnostic.help(format!("the variables of a template are {variables}")));

@@ -39,7 +39,7 @@ impl Resolver<'_> {
             }
         }
         for builtin in config.mcp_builtins.iter().flatten() {
-            if let Some(server) = self.builtin(builtin.at, &builtin.value.overrides, mcp, &mut names, naming) {
+            if let Some(server) = self.builtin(builtin.at, &builtin.value.0, mcp, &mut names, naming) {
                 servers.push(server);
             }
         }
@@ -144,7 +144,7 @@ impl Resolver<'_> {
         let known: Vec<_> = catalogue().keys().map(String::as_str).collect();
         let mut diagnostic = Diagnostic::new(Code::UnknownBuiltin, at, format!("there is no builtin `{written}`"));
         if let Some(close) = closest(written, known.iter().copied()) {
-            diagnostic = diagnostic.label(format!("did you mean `{close}`?"));
+            diagnostic = diagnostic.meant(close);
         }
         self.report(diagnostic.help(format!("the builtins are {}", known.join(", "))));
     }
