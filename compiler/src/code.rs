@@ -107,8 +107,6 @@ codes! {
     BareDollar = "bare-dollar", Warning;
     /// `$$` becomes one `$`.
     DoubledDollar = "doubled-dollar", Warning;
-    /// A variable that is not set (`--env`).
-    UnsetVariable = "unset-variable", Error;
     /// A naming pattern that can't work.
     BadNaming = "bad-naming", Error;
     /// A naming pattern without `{server}`: equal tool names get a suffix.

@@ -95,7 +95,11 @@ impl Registry {
 
 fn literal_secret(kind: &str, key: &Spanned<String>, value: &Spanned<Text>) -> Option<Diagnostic> {
     let text = &value.value.0;
-    let template = Template::parse(text).0;
+    let (template, findings) = Template::parse(text);
+    if findings.iter().any(|finding| finding.kind.is_error()) {
+        // A reference was meant; that it is broken has been said.
+        return None;
+    }
     if let Some(message) = default_secret(&template) {
         return Some(Diagnostic::new(Code::LiteralSecret, value.at, message).help("leave the default out"));
     }
@@ -103,9 +107,11 @@ fn literal_secret(kind: &str, key: &Spanned<String>, value: &Spanned<Text>) -> O
     let secret = value_looks_secret(text) || (name_looks_secret(&key.value) && !is_placeholder(text));
     secret.then(|| {
         let variable: String = key.value.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
+        let scheme = text.split_once(' ').filter(|(scheme, _)| matches!(*scheme, "Bearer" | "Basic" | "Token" | "token"));
+        let scheme = scheme.map(|(scheme, _)| format!("{scheme} ")).unwrap_or_default();
         // Never the value itself: the message may end in a log.
         Diagnostic::new(Code::LiteralSecret, value.at, format!("the {kind} `{}` holds what looks like a secret", key.value))
-            .help(format!("write `${{{variable}}}` and set that variable where mcplan runs; then replace the secret, since the file has been seen"))
+            .help(format!("write `{scheme}${{{variable}}}` and set that variable where mcplan runs; then replace the secret, since the file has been seen"))
     })
 }
 

@@ -1,0 +1,134 @@
+//! The only place that prints problems and picks exit codes: 0 fine, 1 what was asked about does not hold, 2 could not
+//! find out.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use mcplan_compiler::Compilation;
+use mcplan_compiler::diagnostic::{Diagnostic, Severity};
+use mcplan_compiler::render::{self, Human};
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    /// Fine.
+    Fine,
+    /// What was asked about does not hold: errors, drift, a failed call.
+    DoesNotHold,
+    /// Could not find out: bad usage, an unreadable file.
+    CouldNotFindOut,
+}
+
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Fine => Self::SUCCESS,
+            Outcome::DoesNotHold => Self::from(1),
+            Outcome::CouldNotFindOut => Self::from(2),
+        }
+    }
+}
+
+/// Why a command could not find out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CouldNot(String);
+
+impl CouldNot {
+    /// With what is said to the user: one sentence, without a final stop.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+impl fmt::Display for CouldNot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for CouldNot {}
+
+/// Prints an error to stderr.
+pub fn error(message: impl fmt::Display) {
+    anstream::eprintln!("error: {message}");
+}
+
+/// Prints a warning to stderr.
+pub fn warning(message: impl fmt::Display) {
+    anstream::eprintln!("warning: {message}");
+}
+
+/// Prints something worth knowing to stderr.
+pub fn note(message: impl fmt::Display) {
+    anstream::eprintln!("{message}");
+}
+
+/// Prints a result to stdout, as it is.
+pub fn result(text: impl fmt::Display) {
+    use std::io::Write as _;
+    // A reader that has seen enough (`| head`) is no error of ours.
+    let _closed = write!(anstream::stdout(), "{text}");
+}
+
+/// Ends a command.
+pub fn finish(result: anyhow::Result<Outcome>) -> ExitCode {
+    match result {
+        Ok(outcome) => outcome.into(),
+        Err(problem) => {
+            error(format_args!("{problem:#}"));
+            Outcome::CouldNotFindOut.into()
+        }
+    }
+}
+
+/// Errors, warnings and notes of a report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Problems that stop a plan.
+    pub errors: usize,
+    /// Problems that don't.
+    pub warnings: usize,
+}
+
+impl Count {
+    /// Counts; with `deny_warnings` a warning is an error.
+    pub fn of(diagnostics: &[Diagnostic], deny_warnings: bool) -> Self {
+        let count = |severity| diagnostics.iter().filter(|d| d.severity == severity).count();
+        let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
+        if deny_warnings { Self { errors: errors + warnings, warnings: 0 } } else { Self { errors, warnings } }
+    }
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = |n: usize, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
+        match (self.errors, self.warnings) {
+            (0, warnings) => write!(f, "{}", plural(warnings, "warning")),
+            (errors, 0) => write!(f, "{}", plural(errors, "error")),
+            (errors, warnings) => write!(f, "{} and {}", plural(errors, "error"), plural(warnings, "warning")),
+        }
+    }
+}
+
+/// Prints the diagnostics of a compilation to stderr for a person.
+pub fn diagnostics(compilation: &Compilation) {
+    anstream::eprint!("{}", human(&compilation.diagnostics, compilation, true));
+}
+
+/// The diagnostics as a person reads them.
+pub fn human(diagnostics: &[Diagnostic], compilation: &Compilation, styled: bool) -> String {
+    render::human(diagnostics, &compilation.texts, Human { styled, ..Human::default() })
+}
+
+/// The plan of a compilation; without one its problems are printed.
+///
+/// # Errors
+/// When there is no plan: what was asked about does not hold.
+pub fn plan(compilation: Compilation) -> Result<Compilation, Outcome> {
+    if compilation.plan.is_some() {
+        return Ok(compilation);
+    }
+    diagnostics(&compilation);
+    error(Count::of(&compilation.diagnostics, false));
+    Err(Outcome::DoesNotHold)
+}
