@@ -1,1 +1,380 @@
-//! To come.
+//! Turns the references of a server's launch into values when its connection opens, and hides them again in text.
+//!
+//! Values live in [`SecretString`] and nowhere else; nothing here prints one.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use mcplan_compiler::interpolate::{Reference, Template};
+use mcplan_compiler::name::ServerName;
+use mcplan_compiler::plan::{Launch, Server};
+use secrecy::{ExposeSecret as _, SecretString};
+
+use super::environment;
+
+/// Shortest value that is hidden, in characters; shorter ones stand in too many innocent words.
+const MASKED_MIN: usize = 6;
+/// Largest file that `${file:…}` reads, in bytes.
+const FILE_MAX: u64 = 1024 * 1024;
+
+/// Where references are looked up.
+#[derive(Clone, Copy, Debug)]
+pub struct Sources<'a> {
+    /// The environment of our own process, as far as it is UTF-8.
+    pub environment: &'a BTreeMap<String, String>,
+    /// What relative paths are relative to.
+    pub directory: &'a Path,
+}
+
+/// A launch with nothing left to look up.
+#[derive(Clone, Debug)]
+pub enum Opened {
+    /// A child process.
+    Stdio {
+        /// The program as written.
+        command: SecretString,
+        /// Its arguments.
+        args: Vec<SecretString>,
+        /// What its entry declares, not what it inherits.
+        env: BTreeMap<String, SecretString>,
+        /// Absolute.
+        cwd: PathBuf,
+    },
+    /// A remote server.
+    Http {
+        /// Where it listens.
+        url: SecretString,
+        /// Sent with every request.
+        headers: BTreeMap<String, SecretString>,
+    },
+}
+
+/// Why a reference has no value. Names the place, never a value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SecretError {
+    /// `${NAME}` of a variable that isn't set.
+    #[error("`{field}` of server `{server}` needs the variable `{variable}`, which is not set")]
+    Unset {
+        /// The variable.
+        variable: String,
+        /// The field, as in `env.TOKEN`.
+        field: String,
+        /// The server.
+        server: ServerName,
+    },
+    /// `${NAME:?message}` of a variable that is unset or empty.
+    #[error("`{field}` of server `{server}` needs the variable `{variable}`: {message}")]
+    Required {
+        /// The variable.
+        variable: String,
+        /// What the config says about it.
+        message: String,
+        /// The field.
+        field: String,
+        /// The server.
+        server: ServerName,
+    },
+    /// `${file:PATH}` that can't be read.
+    #[error("`{field}` of server `{server}` needs the file `{path}`: {cause}")]
+    File {
+        /// As the config writes it.
+        path: String,
+        /// The system's words.
+        cause: String,
+        /// The field.
+        field: String,
+        /// The server.
+        server: ServerName,
+    },
+}
+
+/// Looks up every reference of `server`'s launch.
+///
+/// # Errors
+/// The first reference without a value.
+pub fn open(server: &Server, sources: Sources<'_>) -> Result<(Opened, Mask), SecretError> {
+    let mut found = Vec::new();
+    let mut value = |field: &str, template: &Template| {
+        template
+            .resolve(|reference| look_up(reference, field, &server.name, sources, &mut found))
+            .map(SecretString::from)
+    };
+    let opened = match &server.launch {
+        Launch::Stdio(stdio) => {
+            let cwd = value("cwd", &stdio.cwd)?;
+            Opened::Stdio {
+                command: value("command", &stdio.command)?,
+                args: stdio
+                    .args
+                    .iter()
+                    .enumerate()
+                    .map(|(index, arg)| value(&format!("args[{index}]"), arg))
+                    .collect::<Result<_, _>>()?,
+                env: stdio
+                    .env
+                    .iter()
+                    .map(|(name, text)| Ok((name.clone(), value(&format!("env.{name}"), text)?)))
+                    .collect::<Result<_, _>>()?,
+                cwd: absolute(cwd.expose_secret(), sources),
+            }
+        }
+        Launch::StreamableHttp(http) => Opened::Http {
+            url: value("url", &http.url)?,
+            headers: http
+                .headers
+                .iter()
+                .map(|(name, text)| Ok((name.clone(), value(&format!("headers.{name}"), text)?)))
+                .collect::<Result<_, _>>()?,
+        },
+    };
+    found.extend(
+        environment::url_passwords(sources.environment)
+            .into_iter()
+            .map(|(name, password)| (format!("${{{name}}}"), password)),
+    );
+    Ok((opened, Mask::new(found)))
+}
+
+/// `path` from the config's directory; `~` is the home directory.
+pub fn absolute(path: &str, sources: Sources<'_>) -> PathBuf {
+    let home = sources.environment.get("HOME").or_else(|| sources.environment.get("USERPROFILE"));
+    match (path.strip_prefix('~'), home) {
+        (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
+            Path::new(home).join(rest.trim_start_matches('/'))
+        }
+        _ => sources.directory.join(path),
+    }
+}
+
+fn look_up(
+    reference: &Reference,
+    field: &str,
+    server: &ServerName,
+    sources: Sources<'_>,
+    found: &mut Vec<(String, String)>,
+) -> Result<String, SecretError> {
+    let set = |name: &str| sources.environment.get(name).filter(|value| !value.is_empty()).cloned();
+    let (label, value) = match reference {
+        Reference::Variable(name) => {
+            let value = sources.environment.get(name).cloned().ok_or_else(|| SecretError::Unset {
+                variable: name.clone(),
+                field: field.to_owned(),
+                server: server.clone(),
+            })?;
+            (format!("${{{name}}}"), value)
+        }
+        Reference::OrText(name, text) => match set(name) {
+            Some(value) => (format!("${{{name}}}"), value),
+            // Written in the config for all to read, so nothing to hide.
+            None => return Ok(text.clone()),
+        },
+        Reference::OrError(name, message) => {
+            let value = set(name).ok_or_else(|| SecretError::Required {
+                variable: name.clone(),
+                message: message.clone(),
+                field: field.to_owned(),
+                server: server.clone(),
+            })?;
+            (format!("${{{name}}}"), value)
+        }
+        Reference::File(path) => {
+            let value = read(&absolute(path, sources)).map_err(|cause| SecretError::File {
+                path: path.clone(),
+                cause,
+                field: field.to_owned(),
+                server: server.clone(),
+            })?;
+            (format!("${{file:{path}}}"), value)
+        }
+    };
+    found.push((label, value.clone()));
+    Ok(value)
+}
+
+/// A file's text without its final newline.
+fn read(path: &Path) -> Result<String, String> {
+    use std::io::Read as _;
+    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return Err("not a regular file".to_owned());
+    }
+    let mut text = String::new();
+    file.take(FILE_MAX + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    if text.len() as u64 > FILE_MAX {
+        return Err(format!("larger than {FILE_MAX} bytes"));
+    }
+    let kept = text.strip_suffix('\n').map_or(text.len(), |rest| rest.strip_suffix('\r').unwrap_or(rest).len());
+    text.truncate(kept);
+    Ok(text)
+}
+
+/// The values to hide and what stands in for each.
+#[derive(Clone, Default)]
+pub struct Mask {
+    entries: Arc<Vec<(SecretString, String)>>,
+}
+
+impl Mask {
+    /// A mask over pairs of label and value. Values below six characters are left out; a value of several lines is
+    /// also hidden line by line, and as JSON would write it.
+    pub fn new(found: impl IntoIterator<Item = (String, String)>) -> Self {
+        let mut all: BTreeMap<String, String> = BTreeMap::new();
+        let mut add = |text: &str, label: &str| {
+            if text.chars().count() >= MASKED_MIN {
+                all.entry(text.to_owned()).or_insert_with(|| label.to_owned());
+            }
+        };
+        for (label, value) in found {
+            add(&value, &label);
+            let quoted = mcplan_compiler::json::string(&value);
+            add(&quoted[1..quoted.len() - 1], &label);
+            if value.contains('\n') {
+                value.lines().for_each(|line| add(line.trim(), &label));
+            }
+        }
+        let mut entries: Vec<_> = all.into_iter().map(|(value, label)| (SecretString::from(value), label)).collect();
+        // Where one value holds another, the longer one is what was meant.
+        entries.sort_by_key(|(value, _)| std::cmp::Reverse(value.expose_secret().len()));
+        Self { entries: Arc::new(entries) }
+    }
+
+    /// `text` with every value replaced by its label.
+    pub fn apply<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let find = |value: &SecretString, from: usize| text[from..].find(value.expose_secret()).map(|at| from + at);
+        let mut next: Vec<Option<usize>> = self.entries.iter().map(|(value, _)| find(value, 0)).collect();
+        if next.iter().all(Option::is_none) {
+            return Cow::Borrowed(text);
+        }
+        let (mut out, mut done) = (String::with_capacity(text.len()), 0);
+        loop {
+            for (place, (value, _)) in next.iter_mut().zip(self.entries.iter()) {
+                if place.is_some_and(|at| at < done) {
+                    *place = find(value, done);
+                }
+            }
+            // The first in order of place; on a tie the longer one, because it comes first in the list.
+            let Some((at, index)) = next.iter().enumerate().filter_map(|(i, at)| at.map(|at| (at, i))).min() else {
+                break;
+            };
+            let (value, label) = &self.entries[index];
+            out.push_str(&text[done..at]);
+            out.push_str(label);
+            done = at + value.expose_secret().len();
+        }
+        out.push_str(&text[done..]);
+        Cow::Owned(out)
+    }
+}
+
+impl fmt::Debug for Mask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Mask({} values)", self.entries.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn server(launch: &serde_json::Value) -> Server {
+        let mut all = json!({
+            "name": "s", "description": null, "origin": "config",
+            "tools": {"include": null, "exclude": [], "always": []}, "defer": true, "enabled": true, "required": false, "when_env": [],
+            "replace": "swap", "reconnect": {"attempts": 1, "initial_seconds": 1.0, "max_seconds": 1.0, "jitter_seconds": 0.0},
+            "limits": {"timeout_seconds": 5.0, "request_timeout_seconds": 5.0, "call_timeout_seconds": 0.0,
+                       "idle_timeout_seconds": 0.0, "max_result_chars": 0},
+        });
+        for (key, value) in launch.as_object().unwrap() {
+            all[key] = value.clone();
+        }
+        serde_json::from_value(all).unwrap()
+    }
+
+    fn stdio(env: &serde_json::Value) -> Server {
+        server(&json!({"transport": "stdio", "command": "c", "args": ["${ARG:-dflt}"], "env": env, "cwd": ".",
+                       "environment": "minimal", "restart": "never"}))
+    }
+
+    fn environment(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn every_form_is_resolved_and_masked() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("key"), "file-secret\n").unwrap();
+        let environment = environment(&[("TOKEN", "hunter2-value"), ("EMPTY", "")]);
+        let sources = Sources { environment: &environment, directory: directory.path() };
+        let server =
+            stdio(&json!({"A": "Bearer ${TOKEN}", "B": "${file:key}", "C": "${EMPTY:-else}", "D": "${EMPTY}"}));
+        let (opened, mask) = open(&server, sources).unwrap();
+        let Opened::Stdio { args, env, cwd, .. } = &opened else { panic!("{opened:?}") };
+        assert_eq!(args[0].expose_secret(), "dflt");
+        assert_eq!(env["A"].expose_secret(), "Bearer hunter2-value");
+        assert_eq!(env["B"].expose_secret(), "file-secret");
+        assert_eq!(env["C"].expose_secret(), "else");
+        assert_eq!(env["D"].expose_secret(), "");
+        assert_eq!(cwd, &directory.path().join("."));
+        assert_eq!(mask.apply("x hunter2-value y file-secret"), "x ${TOKEN} y ${file:key}");
+        let printed = format!("{opened:?} {mask:?}");
+        assert!(!printed.contains("hunter2") && !printed.contains("file-secret"), "{printed}");
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_its_field() {
+        let none = BTreeMap::new();
+        let sources = Sources { environment: &none, directory: Path::new("/nowhere") };
+        let message = |env: serde_json::Value| open(&stdio(&env), sources).unwrap_err().to_string();
+        assert_eq!(
+            message(json!({"T": "${TOKEN}"})),
+            "`env.T` of server `s` needs the variable `TOKEN`, which is not set"
+        );
+        assert_eq!(
+            message(json!({"T": "${TOKEN:?get one at example.com}"})),
+            "`env.T` of server `s` needs the variable `TOKEN`: get one at example.com"
+        );
+        let file = message(json!({"T": "${file:no/such}"}));
+        assert!(file.starts_with("`env.T` of server `s` needs the file `no/such`: No such file"), "{file}");
+    }
+
+    #[test]
+    fn a_home_directory_is_found() {
+        let environment = environment(&[("HOME", "/home/u")]);
+        let sources = Sources { environment: &environment, directory: Path::new("/c") };
+        assert_eq!(absolute("~/x", sources), Path::new("/home/u/x"));
+        assert_eq!(absolute("~", sources), Path::new("/home/u"));
+        assert_eq!(absolute("~other", sources), Path::new("/c/~other"));
+        assert_eq!(absolute("/x", sources), Path::new("/x"));
+    }
+
+    #[test]
+    fn the_longest_value_wins_and_short_ones_stay() {
+        let mask = Mask::new([
+            ("${A}".to_owned(), "secret".to_owned()),
+            ("${B}".to_owned(), "secret-long".to_owned()),
+            ("${C}".to_owned(), "short".to_owned()),
+            ("${K}".to_owned(), "line-one\nline-two".to_owned()),
+        ]);
+        assert_eq!(mask.apply("secret secret-long short"), "${A} ${B} short");
+        assert_eq!(mask.apply("[line-two] \"line-one\\nline-two\""), "[${K}] \"${K}\"");
+        assert!(matches!(mask.apply("nothing here"), Cow::Borrowed(_)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_value_survives(values in prop::collection::vec("[a-c\"\\\\é]{6,9}", 1..4), glue in "[a-d ]{0,6}") {
+            let mask = Mask::new(values.iter().enumerate().map(|(i, value)| (format!("<{i}>"), value.clone())));
+            let text = values.iter().map(|value| format!("{glue}{value}{glue}")).collect::<String>();
+            let hidden = mask.apply(&text);
+            // Labels hold no letter of the alphabet above, so what is left can only be left over.
+            for value in &values {
+                prop_assert!(!hidden.contains(value.as_str()), "{value} in {hidden}");
+            }
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! One request to a server, from sending to the text of its result: limits, progress, cancellation, and every way to
+//! end without one.
+
+use std::time::Duration;
+
+use rmcp::RoleClient;
+use rmcp::model::{
+    CancelledNotification, CancelledNotificationParam, ClientRequest, CustomRequest, PingRequest, RequestId,
+};
+use rmcp::service::{PeerRequestOptions, RequestHandle, ServiceError};
+use rmcp::transport::DynamicTransportError;
+use rmcp::transport::streamable_http_client::StreamableHttpError;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::error::{CallError, Limit};
+use super::{Connection, Inner};
+use crate::core::gate::{Allowed, Call};
+use crate::runtime::transport::http::{HttpError, Repeatable};
+use crate::runtime::transport::raw::{self, Stand};
+use crate::runtime::transport::tap::{Progress, Watcher};
+
+/// Progress that waits for a slow caller before some is left out.
+const PROGRESS_BUFFER: usize = 64;
+
+/// A request as it is sent.
+pub(super) struct Request {
+    pub(super) method: &'static str,
+    pub(super) params: Map<String, Value>,
+    pub(super) meta: Map<String, Value>,
+    pub(super) limits: Vec<(Limit, f64)>,
+    /// Sending it twice does no harm.
+    pub(super) repeatable: bool,
+}
+
+/// A call's way to its caller.
+#[derive(Default)]
+pub(super) struct Caller {
+    pub(super) progress: Option<mpsc::Sender<Progress>>,
+    pub(super) cancel: CancellationToken,
+}
+
+impl Connection {
+    /// Calls a tool and gives its result as the server wrote it, byte for byte.
+    ///
+    /// Progress goes to `progress` in the order in which it came; some is left out when the receiver is slow. A call
+    /// that ends without an answer (a limit, `cancel`, this future dropped) is cancelled at the server too.
+    ///
+    /// # Errors
+    /// The server's own error, or why there is no answer.
+    pub async fn call(
+        &self,
+        call: &Allowed<Call>,
+        progress: Option<mpsc::Sender<Progress>>,
+        cancel: CancellationToken,
+    ) -> Result<Box<RawValue>, CallError> {
+        let call = call.get();
+        let mut params = Map::new();
+        params.insert("name".to_owned(), json!(call.tool));
+        params.insert("arguments".to_owned(), Value::Object(call.arguments.clone()));
+        let limits = &self.inner.limits;
+        let request = Request {
+            method: "tools/call",
+            params,
+            meta: call.meta.clone(),
+            limits: vec![(Limit::Call, limits.call_timeout_seconds), (Limit::Idle, limits.idle_timeout_seconds)],
+            repeatable: self.inner.is_repeatable(&call.tool),
+        };
+        self.inner.request(request, Caller { progress, cancel }).await
+    }
+}
+
+/// A request on its way. Dropped before the answer came, it tells the server to stop.
+struct Flight<'a> {
+    inner: &'a Inner,
+    id: Option<RequestId>,
+    reason: &'static str,
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            // Full only when a thousand calls are given up at once; then the server finishes some for nothing.
+            let _ = self.inner.cancels.try_send((id, self.reason));
+        }
+    }
+}
+
+impl Inner {
+    pub(super) async fn request(&self, request: Request, caller: Caller) -> Result<Box<RawValue>, CallError> {
+        let (sender, heard) = mpsc::channel(PROGRESS_BUFFER);
+        let mut custom = CustomRequest::new(request.method, Some(Value::Object(request.params)));
+        custom.extensions.insert(Watcher(sender));
+        if request.repeatable {
+            custom.extensions.insert(Repeatable);
+        }
+        let options = PeerRequestOptions::no_options().with_meta(request.meta.into());
+        let sending = self.peer.send_request_with_option(ClientRequest::CustomRequest(custom), options);
+        let handle = tokio::select! {
+            biased;
+            () = caller.cancel.cancelled() => return Err(CallError::Cancelled { server: self.server.clone() }),
+            handle = sending => match handle {
+                Ok(handle) => handle,
+                Err(_) => return Err(self.lost().await),
+            },
+        };
+        match self.answer(handle, heard, &request.limits, &caller).await? {
+            Ok(result) => raw::text(result)
+                .ok_or_else(|| CallError::Protocol { server: self.server.clone(), cause: "it is no JSON".to_owned() }),
+            Err(error) => Err(self.failed(error).await),
+        }
+    }
+
+    /// Waits for whatever comes first.
+    async fn answer(
+        &self,
+        mut handle: RequestHandle<RoleClient>,
+        mut heard: mpsc::Receiver<Progress>,
+        limits: &[(Limit, f64)],
+        caller: &Caller,
+    ) -> Result<Result<rmcp::model::ServerResult, ServiceError>, CallError> {
+        let mut flight = Flight { inner: self, id: Some(handle.id.clone()), reason: "the caller went away" };
+        let begun = Instant::now();
+        let seconds = |wanted: &[Limit]| limits.iter().find(|(limit, _)| wanted.contains(limit)).copied();
+        let (total, idle) = (seconds(&[Limit::Call, Limit::Request]), seconds(&[Limit::Idle]));
+        let at = |from: Instant, limit: Option<(Limit, f64)>| limit.and_then(|(_, seconds)| after(from, seconds));
+        let (over, mut quiet) = (at(begun, total), at(begun, idle));
+        let fired = |limit: Option<(Limit, f64)>| {
+            let (limit, seconds) = limit.unwrap_or((Limit::Call, 0.0));
+            (limit.setting(), CallError::TimedOut { server: self.server.clone(), limit, seconds })
+        };
+        loop {
+            // Progress before the answer, because it came before it; the end of the connection after both.
+            tokio::select! {
+                biased;
+                () = until(over) => {
+                    let (reason, error) = fired(total);
+                    flight.reason = reason;
+                    return Err(error);
+                }
+                Some(progress) = heard.recv() => {
+                    quiet = at(Instant::now(), idle);
+                    if let Some(sender) = &caller.progress {
+                        let _ = sender.try_send(progress);
+                    }
+                }
+                answer = &mut handle.rx => {
+                    flight.id = None;
+                    return Ok(answer.unwrap_or(Err(ServiceError::TransportClosed)));
+                }
+                () = self.over.cancelled() => {
+                    flight.id = None;
+                    return Err(self.lost().await);
+                }
+                () = caller.cancel.cancelled() => return Err(CallError::Cancelled { server: self.server.clone() }),
+                () = until(quiet) => {
+                    let (reason, error) = fired(idle);
+                    flight.reason = reason;
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Why the connection ended, as soon as that is known.
+    async fn lost(&self) -> CallError {
+        let _ = tokio::time::timeout(Duration::from_secs(2), self.over.cancelled()).await;
+        let reason =
+            self.ended.get().map_or_else(|| "the connection is closed".to_owned(), |closed| closed.to_string());
+        CallError::Lost { server: self.server.clone(), reason }
+    }
+
+    async fn failed(&self, error: ServiceError) -> CallError {
+        let server = self.server.clone();
+        match error {
+            ServiceError::McpError(error) => match Stand::of(&error) {
+                Some(Stand::TooLong) => CallError::TooLong { server },
+                Some(Stand::SessionLost) => {
+                    self.renew().await;
+                    CallError::SessionLost { server }
+                }
+                None => CallError::Server {
+                    server,
+                    code: error.code.0,
+                    message: self.mask.apply(&error.message).into_owned(),
+                    data: error.data,
+                },
+            },
+            ServiceError::TransportSend(error) => match http_error(&error) {
+                Some(HttpError::Unreachable(cause)) => {
+                    let cause = format!("it can't be reached: {cause}");
+                    CallError::Lost { server, reason: self.mask.apply(&cause).into_owned() }
+                }
+                Some(error) => CallError::Http { server, cause: self.mask.apply(&error.to_string()).into_owned() },
+                None if self.process => self.lost().await,
+                None => CallError::Http { server, cause: self.mask.apply(&error.error.to_string()).into_owned() },
+            },
+            ServiceError::TransportClosed => self.lost().await,
+            ServiceError::Cancelled { .. } => CallError::Cancelled { server },
+            other => CallError::Protocol { server, cause: other.to_string() },
+        }
+    }
+
+    /// Opens a new session in a lost one's place, by a request that may be repeated without harm.
+    async fn renew(&self) {
+        let ping = self.peer.send_request(ClientRequest::PingRequest(PingRequest::default()));
+        let limit = Duration::try_from_secs_f64(self.limits.request_timeout_seconds).unwrap_or(Duration::MAX);
+        let _ = tokio::time::timeout(limit, ping).await;
+    }
+
+    /// Tells the server that nobody waits for an answer any more.
+    pub(super) async fn send_cancel(&self, id: RequestId, reason: &str) {
+        let params = CancelledNotificationParam::new(Some(id), Some(reason.to_owned()));
+        let _ = self.peer.send_notification(CancelledNotification::new(params).into()).await;
+    }
+}
+
+/// `seconds` after `from`; never for 0, or for what no clock reaches.
+fn after(from: Instant, seconds: f64) -> Option<Instant> {
+    if seconds <= 0.0 {
+        return None;
+    }
+    from.checked_add(Duration::try_from_secs_f64(seconds).ok()?)
+}
+
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What our HTTP client said, inside what rmcp made of it.
+pub(super) fn http_error(error: &DynamicTransportError) -> Option<HttpError> {
+    match error.error.downcast_ref::<StreamableHttpError<HttpError>>()? {
+        StreamableHttpError::Client(error) => Some(error.clone()),
+        other => Some(HttpError::Broken(other.to_string())),
+    }
+}

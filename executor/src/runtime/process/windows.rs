@@ -1,0 +1,47 @@
+//! Windows: the child itself. A job object, which would hold its descendants too, is still to come.
+
+use std::time::Duration;
+
+use super::{Pipes, Step};
+
+/// A child.
+#[derive(Debug)]
+pub(super) struct Family {
+    leader: u32,
+}
+
+/// Nothing to do before the start.
+pub(super) fn isolate(_: &mut tokio::process::Command) {}
+
+/// No signals here.
+pub(super) fn signal_name(signal: i32) -> String {
+    format!("killed by signal {signal}")
+}
+
+impl Family {
+    pub(super) fn of(leader: u32, _: &Pipes) -> Self {
+        Self { leader }
+    }
+
+    pub(super) fn leader(&self) -> u32 {
+        self.leader
+    }
+
+    pub(super) fn look(&mut self) {}
+
+    pub(super) fn send(&self, _: Step) {}
+
+    pub(super) fn kill(&mut self) -> usize {
+        0
+    }
+
+    pub(super) fn forget(&mut self) {}
+}
+
+/// Children end with their handles.
+pub fn sweep(_: Duration) -> usize {
+    0
+}
+
+/// Nothing comes back to us here.
+pub fn reap() {}

@@ -1,0 +1,245 @@
+//! Newline-delimited JSON over a pair of byte streams, as a child process speaks it.
+//!
+//! Noise between the messages is skipped and reported with its start. Messages leave in the order in which they were
+//! given, whoever of the senders gets to the pipe first.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::RoleClient;
+use rmcp::model::JsonRpcMessage;
+use rmcp::service::TxJsonRpcMessage;
+use rmcp::transport::Transport;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio_util::sync::CancellationToken;
+
+use super::MESSAGE_MAX;
+use super::line::{Line, Lines};
+use super::raw::{self, Incoming, Read, Stand, Typed};
+use super::tap::Odd;
+
+/// Bytes of noise that are shown.
+const SHOWN: usize = 200;
+/// A pipe's own size on Linux.
+const BUFFER: usize = 64 * 1024;
+
+/// A transport over `R`, the server's stdout, and `W`, its stdin.
+pub(crate) struct Stdio<R, W> {
+    lines: Lines<BufReader<R>>,
+    arrived: VecDeque<Incoming>,
+    mouth: Mouth<W>,
+    typed: Typed,
+    report: Box<dyn FnMut(Odd) + Send>,
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stdio<R, W> {
+    /// `report` gets what is odd about the stream.
+    pub(crate) fn new(reader: R, mouth: Mouth<W>, report: Box<dyn FnMut(Odd) + Send>) -> Self {
+        Self {
+            lines: Lines::new(BufReader::with_capacity(BUFFER, reader), MESSAGE_MAX),
+            arrived: VecDeque::new(),
+            mouth,
+            typed: Typed::default(),
+            report,
+        }
+    }
+
+    /// What a line brings; nothing for noise.
+    fn take(&mut self, line: Line) {
+        match line {
+            Line::Whole(text) => {
+                let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
+                match raw::read(text, &self.typed) {
+                    Read::Messages(messages) => self.arrived.extend(messages),
+                    Read::Noise if text.iter().all(u8::is_ascii_whitespace) => {}
+                    Read::Noise => (self.report)(Odd::Noise(shown(text))),
+                }
+            }
+            Line::TooLong { bytes, start, id } => {
+                (self.report)(Odd::TooLong { bytes, start: shown(&start) });
+                self.arrived.extend(id.map(|id| JsonRpcMessage::error(Stand::TooLong.error(), Some(id))));
+            }
+        }
+    }
+}
+
+fn shown(text: &[u8]) -> String {
+    String::from_utf8_lossy(&text[..text.len().min(SHOWN)]).into_owned()
+}
+
+impl<R, W> Transport<RoleClient> for Stdio<R, W>
+where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    type Error = std::io::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.typed.note(&message);
+        self.mouth.write(serde_json::to_vec(&message).map_err(std::io::Error::other))
+    }
+
+    async fn receive(&mut self) -> Option<Incoming> {
+        loop {
+            if let Some(message) = self.arrived.pop_front() {
+                return Some(message);
+            }
+            let line = self.lines.next().await?;
+            self.take(line);
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.mouth.shut().await;
+        Ok(())
+    }
+}
+
+/// The way to a server's stdin. Lines leave in the order of the calls to [`Mouth::write`].
+pub(crate) struct Mouth<W> {
+    waiting: Arc<Mutex<VecDeque<Vec<u8>>>>,
+    pipe: Arc<tokio::sync::Mutex<Option<W>>>,
+    closing: CancellationToken,
+}
+
+impl<W> Clone for Mouth<W> {
+    fn clone(&self) -> Self {
+        Self { waiting: self.waiting.clone(), pipe: self.pipe.clone(), closing: self.closing.clone() }
+    }
+}
+
+impl<W: AsyncWrite + Unpin> Mouth<W> {
+    pub(crate) fn new(writer: W) -> Self {
+        let pipe = Arc::new(tokio::sync::Mutex::new(Some(writer)));
+        Self { waiting: Arc::default(), pipe, closing: CancellationToken::new() }
+    }
+
+    /// Ends all writing and lets go of the stream, also of one that nobody reads.
+    pub(crate) async fn shut(&self) {
+        self.closing.cancel();
+        // Whoever was writing lets go now.
+        self.pipe.lock().await.take();
+    }
+
+    /// Queues a line at once; the future writes whatever is queued, so one's line may be written by another.
+    fn write(&self, line: std::io::Result<Vec<u8>>) -> impl Future<Output = std::io::Result<()>> + use<W> {
+        let queued = line.map(|mut line| {
+            line.push(b'\n');
+            self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push_back(line);
+        });
+        let (waiting, pipe, closing) = (self.waiting.clone(), self.pipe.clone(), self.closing.clone());
+        async move {
+            queued?;
+            let mut pipe = pipe.lock().await;
+            tokio::select! {
+                biased;
+                () = closing.cancelled() => {
+                    // A line may be half out, so nothing more may follow it.
+                    pipe.take();
+                    Err(std::io::ErrorKind::BrokenPipe.into())
+                }
+                written = drain(&waiting, &mut pipe) => {
+                    if written.is_err() {
+                        pipe.take();
+                    }
+                    written
+                }
+            }
+        }
+    }
+}
+
+async fn drain<W: AsyncWrite + Unpin>(waiting: &Mutex<VecDeque<Vec<u8>>>, pipe: &mut Option<W>) -> std::io::Result<()> {
+    let Some(writer) = pipe else { return Err(std::io::ErrorKind::BrokenPipe.into()) };
+    loop {
+        let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let Some(line) = next else { return writer.flush().await };
+        writer.write_all(&line).await?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rmcp::model::{ClientRequest, CustomRequest, RequestId};
+    use tokio::io::{AsyncBufReadExt as _, DuplexStream, duplex};
+
+    fn request(id: i64) -> TxJsonRpcMessage<RoleClient> {
+        let request = ClientRequest::CustomRequest(CustomRequest::new("tools/call", None));
+        JsonRpcMessage::request(request, RequestId::Number(id))
+    }
+
+    fn stdio(buffer: usize) -> (Stdio<DuplexStream, DuplexStream>, DuplexStream, Arc<Mutex<Vec<Odd>>>) {
+        let (ours, theirs) = duplex(buffer);
+        let (_, silent) = duplex(1);
+        let odd = Arc::new(Mutex::new(Vec::new()));
+        let seen = odd.clone();
+        let report = Box::new(move |odd| seen.lock().unwrap().push(odd));
+        (Stdio::new(silent, Mouth::new(ours), report), theirs, odd)
+    }
+
+    #[tokio::test]
+    async fn lines_leave_in_order_whoever_is_polled_first() {
+        let (mut stdio, theirs, _) = stdio(16);
+        let sends: Vec<_> = (0..20).map(|id| stdio.send(request(id))).collect();
+        let mut lines = BufReader::new(theirs).lines();
+        let read = async {
+            for id in 0..20 {
+                let line = lines.next_line().await.unwrap().unwrap();
+                assert!(line.contains(&format!("\"id\":{id},")), "{line}");
+            }
+        };
+        let (_, sent) = tokio::join!(read, futures::future::join_all(sends.into_iter().rev()));
+        assert!(sent.into_iter().all(|sent| sent.is_ok()));
+    }
+
+    #[tokio::test]
+    async fn closing_frees_a_write_that_nobody_reads() {
+        let (mut stdio, theirs, _) = stdio(4);
+        let stuck = tokio::spawn(stdio.send(request(1)));
+        tokio::task::yield_now().await;
+        stdio.close().await.unwrap();
+        assert!(stuck.await.unwrap().is_err());
+        assert!(stdio.send(request(2)).await.is_err());
+        drop(theirs);
+    }
+
+    #[tokio::test]
+    async fn noise_is_reported_and_skipped() {
+        let (reader, mut server) = duplex(1 << 16);
+        let odd = Arc::new(Mutex::new(Vec::new()));
+        let seen = odd.clone();
+        let report = Box::new(move |odd| seen.lock().unwrap().push(odd));
+        let mut stdio = Stdio::new(reader, Mouth::new(tokio::io::sink()), report);
+        server.write_all(b"Server v1 ready\n\n  \n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n").await.unwrap();
+        drop(server);
+        assert!(matches!(stdio.receive().await, Some(JsonRpcMessage::Response(_))));
+        assert!(stdio.receive().await.is_none());
+        assert_eq!(*odd.lock().unwrap(), [Odd::Noise("Server v1 ready".to_owned())]);
+    }
+
+    #[tokio::test]
+    async fn an_answer_too_long_fails_its_request() {
+        let (reader, mut server) = duplex(1 << 20);
+        let (sent, mut odd) = tokio::sync::mpsc::unbounded_channel();
+        let report = Box::new(move |odd| sent.send(odd).unwrap());
+        let mut stdio = Stdio::new(reader, Mouth::new(tokio::io::sink()), report);
+        let write = async move {
+            server.write_all(b"{\"result\":{\"t\":\"").await.unwrap();
+            let chunk = vec![b'x'; 1 << 20];
+            for _ in 0..17 {
+                server.write_all(&chunk).await.unwrap();
+            }
+            server.write_all(b"\"},\"jsonrpc\":\"2.0\",\"id\":3}\n").await.unwrap();
+            server
+        };
+        let (message, _server) = tokio::join!(stdio.receive(), write);
+        let Some(JsonRpcMessage::Error(error)) = message else { panic!("{message:?}") };
+        assert_eq!(error.id, Some(RequestId::Number(3)));
+        assert_eq!(Stand::of(&error.error), Some(Stand::TooLong));
+        assert!(matches!(odd.recv().await, Some(Odd::TooLong { bytes, .. }) if bytes > 17 << 20));
+    }
+}
