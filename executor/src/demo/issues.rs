@@ -54,7 +54,10 @@ pub(super) const TOOLS: &[Tool] = &[
         name: "create_issue",
         title: Some("Open a new issue"),
         description: "Reports a bug or asks for something new. Look with search_issues first: the same thing twice helps \
-                      nobody. The answer holds the number of the new issue.",
+                      nobody. Put one problem into one issue, say in the text what you did, what you expected and what \
+                      happened instead, and leave out names and addresses of customers. Labels, assignee and due date \
+                      can be set now or later with label_issue, assign_issue and update_issue. The answer holds the \
+                      number of the new issue.",
         effect: Effect::Adds,
         parameters: &[
             Parameter::required("title", Kind::Text, "What is wrong or wanted, in one line."),
