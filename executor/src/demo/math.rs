@@ -82,9 +82,11 @@ fn description_schema() -> Value {
     })
 }
 
-/// At most twelve significant digits, so that 0.1 + 0.2 is 0.3.
+/// At most twelve significant digits, so that 0.1 + 0.2 is 0.3; very large and very small ones with an exponent.
 fn shown(value: f64) -> String {
-    format!("{value:.11e}").parse::<f64>().unwrap_or(value).to_string()
+    // Adding zero makes a negative zero an ordinary one.
+    let rounded = format!("{value:.11e}").parse::<f64>().unwrap_or(value) + 0.0;
+    if rounded == 0.0 || (1e-6..1e15).contains(&rounded.abs()) { rounded.to_string() } else { format!("{rounded:e}") }
 }
 
 fn calculate(_: &mut Store, arguments: &Arguments) -> Result<Answer, String> {

@@ -159,7 +159,8 @@ impl Session {
         let name = text_of(&params, "name")?;
         let unknown = || RpcError::parameters(format!("Unknown tool: {name}"));
         let tool = self.visible().find(|tool| tool.name == name).ok_or_else(unknown)?;
-        let token = params.get("_meta").and_then(|meta| meta.get("progressToken")).cloned();
+        let token = params.get("_meta").and_then(|meta| meta.get("progressToken"));
+        let token = token.filter(|token| token.is_string() || token.is_number()).cloned();
         let outcome = tool.check(arguments_of(params)?).and_then(|arguments| match tool.run {
             Run::Now(run) => run(&mut self.store, &arguments).map(|answer| Outcome::Now(answer.into_result())),
             Run::Counting => Counting::new(&arguments, token).map(Outcome::Slow),

@@ -202,10 +202,16 @@ fn sort(_: &mut Store, arguments: &Arguments) -> Result<Answer, String> {
     Ok(Answer::text(lines.join("\n")))
 }
 
+/// Longest text that is compared, in lines: two that share nothing take time with the square of it.
+const MAX_LINES: usize = 5_000;
+
 fn compare(_: &mut Store, arguments: &Arguments) -> Result<Answer, String> {
     let (before, after) = (arguments.text("before")?, arguments.text("after")?);
     if before == after {
         return Ok(Answer::text("The texts are equal."));
+    }
+    if before.lines().count().max(after.lines().count()) > MAX_LINES {
+        return Err(format!("a text has more than {MAX_LINES} lines"));
     }
     let diff = TextDiff::from_lines(before, after);
     Ok(Answer::text(diff.unified_diff().context_radius(3).header("before", "after").to_string()))
