@@ -223,3 +223,236 @@ fn removed_text(gone: &[&str], block: &Block<'_>, beside_others: bool) -> (Strin
     let (named, text) = largest(1..=gone.len(), line).unwrap_or_default();
     (text, gone[..named].iter().map(|name| (*name).to_owned()).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use mcplan_compiler::prompt_template::{BUILTIN, Template};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::core::prompt::Limit;
+
+    struct Desk {
+        template: Template,
+        budget: usize,
+        tools: BTreeMap<String, String>,
+    }
+
+    impl Desk {
+        fn new(tools: &[(&str, &str)]) -> Self {
+            let tools = tools.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+            Self { template: Template::parse(BUILTIN).unwrap(), budget: 2000, tools }
+        }
+
+        fn block(&self) -> Block<'_> {
+            Block {
+                template: &self.template,
+                limit: Limit::Chars(self.budget),
+                max_description_chars: 250,
+                min_description_chars: 20,
+                search_tool: "search_mcp_tools",
+                call_tool: "call_mcp_tool",
+            }
+        }
+
+        fn shown(&self) -> Vec<Shown<'_>> {
+            let shown = |(name, text)| Shown { name, server: "s", title: None, description: text };
+            self.tools.iter().map(|(name, text)| (name.as_str(), text.as_str())).map(shown).collect()
+        }
+
+        fn delta(&self, session: &mut Activation) -> Delta {
+            let servers = [ServerLine { name: "s", description: None }];
+            session.delta(&self.block(), &self.shown(), &servers, |name| self.tools.contains_key(name))
+        }
+    }
+
+    #[test]
+    fn only_what_is_new_is_told_and_only_once_it_is_confirmed() {
+        let mut desk = Desk::new(&[("a", "Does a"), ("b", "Does b")]);
+        let mut session = Activation::new(5);
+        let first = desk.delta(&mut session);
+        assert_eq!(first.rendered.included, ["a", "b"]);
+        assert_eq!(desk.delta(&mut session).rendered, first.rendered, "the model call failed: nothing is lost");
+        assert!(session.confirm(first.token));
+        assert!(!session.confirm(first.token), "once");
+        assert_eq!(desk.delta(&mut session).rendered.text, "");
+
+        desk.tools.insert("b".to_owned(), "Does b better".to_owned());
+        desk.tools.insert("c".to_owned(), "Does c".to_owned());
+        let second = desk.delta(&mut session);
+        assert_eq!(second.rendered.included, ["b", "c"]);
+        session.confirm(second.token);
+        assert_eq!(desk.delta(&mut session).rendered.text, "");
+    }
+
+    #[test]
+    fn a_removed_tool_is_named_once_and_new_when_it_returns() {
+        let mut desk = Desk::new(&[("a", "Does a"), ("b", "Does b")]);
+        let mut session = Activation::new(5);
+        let first = desk.delta(&mut session);
+        session.confirm(first.token);
+        let gone = desk.tools.remove("a").unwrap();
+        desk.tools.insert("c".to_owned(), "Does c".to_owned());
+        let second = desk.delta(&mut session);
+        insta::assert_snapshot!(second.rendered.text, @r#"
+        <AVAILABLE_MCP_TOOLS>
+        MCP tools that are not loaded yet (1 in all). search_mcp_tools finds them and shows their parameters; call_mcp_tool calls one by its name.
+        [s]
+        - c: Does c
+        </AVAILABLE_MCP_TOOLS>
+        <REMOVED_MCP_TOOLS>a</REMOVED_MCP_TOOLS>
+        "#);
+        assert_eq!(second.removed, ["a"]);
+        assert_eq!(desk.delta(&mut session).removed, ["a"], "not confirmed");
+        session.confirm(second.token);
+        assert_eq!(desk.delta(&mut session).rendered.text, "");
+        desk.tools.insert("a".to_owned(), gone);
+        assert_eq!(desk.delta(&mut session).rendered.included, ["a"]);
+    }
+
+    #[test]
+    fn removed_names_without_room_are_told_later() {
+        let names: Vec<String> = (0..100).map(|at| format!("mcp__server__tool_{at:02}")).collect();
+        let tools: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "text")).collect();
+        let mut desk = Desk::new(&tools);
+        let mut session = Activation::new(5);
+        let first = desk.delta(&mut session);
+        session.confirm(first.token);
+        desk.tools.clear();
+        desk.budget = 1000;
+        let mut told = Vec::new();
+        for _ in 0..4 {
+            let delta = desk.delta(&mut session);
+            assert!(delta.rendered.chars <= 1000);
+            session.confirm(delta.token);
+            told.extend(delta.removed);
+        }
+        assert_eq!(told, names, "each of them once");
+    }
+
+    #[test]
+    fn what_had_no_room_at_all_is_not_sent() {
+        let mut desk = Desk::new(&[("a", "Does a")]);
+        desk.budget = 20;
+        let mut session = Activation::new(5);
+        let first = desk.delta(&mut session);
+        assert_eq!(first.rendered.mode, Mode::OverBudget);
+        session.confirm(first.token);
+        desk.budget = 2000;
+        assert_eq!(desk.delta(&mut session).rendered.included, ["a"]);
+    }
+
+    #[test]
+    fn what_was_only_counted_is_sent() {
+        let mut desk = Desk::new(&[("aaaaaaaaaaaaaaaaaaaaaa", ""), ("bbbbbbbbbbbbbbbbbbbbb", "")]);
+        desk.budget = 220;
+        let mut session = Activation::new(5);
+        let first = desk.delta(&mut session);
+        assert_eq!(first.rendered.mode, Mode::Counts);
+        session.confirm(first.token);
+        desk.budget = 2000;
+        assert_eq!(desk.delta(&mut session).rendered.text, "");
+    }
+
+    #[test]
+    fn promotion_changes_no_block_that_was_sent_and_leaves_later_deltas() {
+        let mut desk = Desk::new(&[("a", "Does a"), ("b", "Does b")]);
+        let servers = [ServerLine { name: "s", description: None }];
+        let mut session = Activation::new(5);
+        let whole = desk.block().render(&desk.shown(), &servers);
+        let first = desk.delta(&mut session);
+        assert_eq!(first.rendered, whole, "the first delta is the whole block");
+        session.confirm(first.token);
+        assert!(session.promote(["a"]).changed());
+        assert_eq!(desk.block().render(&desk.shown(), &servers), whole);
+        assert_eq!(desk.delta(&mut session).rendered.text, "");
+        desk.tools.insert("a".to_owned(), "Does a otherwise".to_owned());
+        desk.tools.insert("c".to_owned(), "Does c".to_owned());
+        assert_eq!(desk.delta(&mut session).rendered.included, ["c"]);
+    }
+
+    #[test]
+    fn the_least_recently_used_leave() {
+        let mut session = Activation::new(3);
+        assert_eq!(session.promote(["a", "b", "c"]).added, ["a", "b", "c"]);
+        session.touch("c");
+        session.touch("unknown");
+        let change = session.promote(["d", "a"]);
+        assert_eq!((change.added, change.evicted), (vec!["d".to_owned()], vec!["b".to_owned()]));
+        assert_eq!(session.promoted(), ["c", "a", "d"]);
+        assert_eq!(session.promote(["1", "2", "3", "4"]).added, ["1", "2", "3"], "the best ones");
+        assert!(!session.promote(["3", "1"]).changed());
+        assert!(!Activation::new(0).promote(["a"]).changed());
+    }
+
+    #[test]
+    fn a_state_comes_back_without_names_that_are_gone() {
+        let desk = Desk::new(&[("a", "Does a"), ("b", "Does b")]);
+        let mut session = Activation::new(5);
+        let first = desk.delta(&mut session);
+        session.confirm(first.token);
+        session.promote(["b", "a"]);
+        let text = serde_json::to_string(session.snapshot()).unwrap();
+        let state: ActivationState = serde_json::from_str(&text).unwrap();
+        let (mut same, dropped) = Activation::restore(state.clone(), 5, |_| true);
+        assert_eq!((same.snapshot(), dropped), (session.snapshot(), Vec::new()));
+        assert_eq!(desk.delta(&mut same).rendered.text, "");
+        let (less, dropped) = Activation::restore(state, 5, |name| name != "a");
+        assert_eq!(dropped, ["a"]);
+        assert_eq!(less.promoted(), ["b"]);
+        assert_eq!(serde_json::from_str::<ActivationState>("{}").unwrap(), ActivationState::default());
+    }
+
+    #[test]
+    fn renders_that_nobody_confirms_are_forgotten() {
+        let desk = Desk::new(&[("a", "Does a")]);
+        let mut session = Activation::new(5);
+        let first = desk.delta(&mut session);
+        let later: Vec<Delta> = (0..PENDING_MAX).map(|_| desk.delta(&mut session)).collect();
+        assert!(!session.confirm(first.token));
+        assert!(session.confirm(later[0].token));
+    }
+
+    proptest! {
+        #[test]
+        fn a_session_hears_of_every_change_once_and_within_the_budget(
+            steps in proptest::collection::vec(("[a-e]", "[x-z]", any::<bool>(), any::<bool>()), 1..24),
+            budget in 150usize..600,
+        ) {
+            let mut desk = Desk::new(&[]);
+            desk.budget = budget;
+            let mut session = Activation::new(2);
+            // What the model believes: the names it was told of and not told to be gone.
+            let mut believed = BTreeMap::<String, String>::new();
+            for (name, text, remove, confirm) in steps {
+                if remove {
+                    desk.tools.remove(&name);
+                } else {
+                    desk.tools.insert(name, text);
+                }
+                let delta = desk.delta(&mut session);
+                prop_assert!(delta.rendered.text.chars().count() <= budget);
+                if confirm {
+                    session.confirm(delta.token);
+                    for name in &delta.removed {
+                        prop_assert!(believed.remove(name).is_some(), "{name} was never told");
+                    }
+                    if delta.rendered.mode != Mode::OverBudget {
+                        for name in delta.rendered.included.iter().chain(&delta.rendered.omitted) {
+                            let now = desk.tools[name].clone();
+                            prop_assert_ne!(believed.insert(name.clone(), now.clone()), Some(now), "told twice");
+                        }
+                    }
+                }
+            }
+            for _ in 0..2 {
+                let last = desk.delta(&mut session);
+                let told = last.rendered.mode != Mode::OverBudget;
+                session.confirm(last.token);
+                if told {
+                    prop_assert_eq!(desk.delta(&mut session).rendered.included.len(), 0);
+                }
+            }
+        }
+    }
+}

@@ -194,7 +194,11 @@ impl Layout {
     fn rendered(&self, text: String, mode: Mode, detail: &Detail, failure: Option<TemplateError>) -> Rendered {
         let shown = self.first(detail.count);
         let names = |indexes: &mut dyn Iterator<Item = usize>| indexes.map(|at| self.names[at].clone()).collect();
-        let is_short = |at: &usize| detail.tools.shortens(&self.tools[*at].description);
+        // The title is what stands for a description that is missing.
+        let is_short = |at: &usize| {
+            let tool = &self.tools[*at];
+            detail.tools.shortens(if tool.description.is_empty() { &tool.title } else { &tool.description })
+        };
         Rendered {
             chars: text.chars().count(),
             text,

@@ -1,71 +1,81 @@
-//! Text to terms: names split where people split them, words brought to their stem.
+//! Text to words to terms: names split where people split them, words brought to their stem.
+
+use std::collections::HashSet;
+use std::sync::LazyLock;
 
 use rust_stemmers::{Algorithm, Stemmer};
 
-/// Longest word that is looked at, in characters; the rest is no word.
+/// Longest word that is looked at, in characters; what is behind it is left out.
 const WORD_MAX: usize = 40;
 
-/// One word of a text: in lower case, and what it is indexed as.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Word {
-    /// Lower case, unstemmed.
-    pub(super) text: String,
-    /// The stem.
-    pub(super) term: String,
+/// Words that say nothing of a tool: the small words of English, and what people say around a request.
+const STOP_WORDS: &str = "
+    a about above after again all also am an and any are as at be because been before being below between both but by
+    can cannot could d did do does doing don down during each etc few for from further had has have having he her here
+    hers him his how i if in into is it its itself just let ll m me might more most must my myself no nor not now of
+    off on once only or other our ours out over own please re s same shall she should so some such t than that the
+    their theirs them then there these they this those through to too under until up us ve very was we were what when
+    where which while who whom whose why will with would you your yours yourself
+    need want like help tell give know hi hello hey thanks thank looking";
+
+/// Whether a word in lower case says nothing of a tool.
+pub(super) fn is_stop_word(word: &str) -> bool {
+    static SET: LazyLock<HashSet<&str>> = LazyLock::new(|| STOP_WORDS.split_whitespace().collect());
+    SET.contains(word)
 }
 
-/// Splits texts into words. Holds the stemmer.
-pub(super) struct Words(Stemmer);
+/// What a word in lower case is indexed as: the stem of an English one, any other as it is.
+pub(super) fn term(word: &str) -> String {
+    static STEMMER: LazyLock<Stemmer> = LazyLock::new(|| Stemmer::create(Algorithm::English));
+    if word.is_ascii() { STEMMER.stem(word).into_owned() } else { word.to_owned() }
+}
 
-impl Words {
-    pub(super) fn new() -> Self {
-        Self(Stemmer::create(Algorithm::English))
-    }
-
-    /// The words of `text` in order. `getHTTPResponse2` is get, http, response, 2 and the whole of it; a run of
-    /// Chinese, Japanese or Korean gives its pairs of characters.
-    pub(super) fn of(&self, text: &str) -> Vec<Word> {
-        let mut words = Vec::new();
-        for run in text.split(|c: char| !c.is_alphanumeric() && c != '\'' && c != '’') {
-            for run in run.split(['\'', '’']).take(1) {
-                self.run(run, &mut words);
-            }
-            // What stands behind an apostrophe is an ending (`user's`, `don't`) unless it is longer than one.
-            for rest in run.split(['\'', '’']).skip(1).filter(|rest| rest.chars().count() > 2) {
-                self.run(rest, &mut words);
+/// Hands the words of `text` to `each`, in lower case and in order. `getHTTPResponse2` is get, http, response, 2 and
+/// the whole of it; a run of Chinese, Japanese or Korean gives its pairs of characters.
+pub(super) fn split(text: &str, mut each: impl FnMut(&str)) {
+    for run in text.split(|c: char| !c.is_alphanumeric() && !is_apostrophe(c)) {
+        for (place, run) in run.split(is_apostrophe).enumerate() {
+            // Behind an apostrophe stands an ending (`user's`, `don't`, `we'll`), unless it is longer than that.
+            if place == 0 || run.chars().nth(2).is_some() {
+                split_run(run, &mut each);
             }
         }
-        words
     }
+}
 
-    fn run(&self, run: &str, words: &mut Vec<Word>) {
-        if run.is_empty() {
-            return;
-        }
-        let pieces = pieces(run);
-        for piece in &pieces {
-            self.push(piece, words);
-        }
-        if pieces.len() > 1 {
-            self.push(run, words);
-        }
-    }
+fn is_apostrophe(c: char) -> bool {
+    matches!(c, '\'' | '’')
+}
 
-    fn push(&self, piece: &str, words: &mut Vec<Word>) {
-        if piece.chars().next().is_some_and(is_cjk) {
-            let chars: Vec<char> = piece.chars().take(4 * WORD_MAX).collect();
-            let pairs = chars.windows(2.min(chars.len())).map(|pair| pair.iter().collect::<String>());
-            words.extend(pairs.map(|text| Word { term: text.clone(), text }));
-            return;
+fn split_run(run: &str, each: &mut impl FnMut(&str)) {
+    let pieces = pieces(run);
+    for piece in &pieces {
+        if piece.starts_with(is_cjk) {
+            for (start, _) in piece.char_indices() {
+                let mut ends = piece[start..].char_indices().map(|(at, c)| start + at + c.len_utf8());
+                match (ends.next(), ends.next()) {
+                    (Some(_), Some(end)) => each(&piece[start..end]),
+                    (Some(end), None) if start == 0 => each(&piece[..end]),
+                    _ => {}
+                }
+            }
+        } else {
+            each(&lower(piece));
         }
-        let text: String = piece.chars().take(WORD_MAX).flat_map(char::to_lowercase).collect();
-        let term = if text.is_ascii() { self.0.stem(&text).into_owned() } else { text.clone() };
-        words.push(Word { text, term });
     }
+    if pieces.len() > 1 {
+        each(&lower(run));
+    }
+}
+
+fn lower(word: &str) -> String {
+    word.chars().take(WORD_MAX).flat_map(char::to_lowercase).collect()
 }
 
 fn is_cjk(c: char) -> bool {
-    matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
+    matches!(c,
+        '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}'
+        | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -77,37 +87,63 @@ enum Kind {
 }
 
 fn kind(c: char) -> Kind {
-    if is_cjk(c) {
-        Kind::Cjk
-    } else if c.is_numeric() {
-        Kind::Digit
-    } else if c.is_uppercase() {
-        Kind::Upper
-    } else {
-        Kind::Lower
+    match c {
+        _ if is_cjk(c) => Kind::Cjk,
+        _ if c.is_numeric() => Kind::Digit,
+        _ if c.is_uppercase() => Kind::Upper,
+        _ => Kind::Lower,
     }
 }
 
 /// A run of letters and digits at its seams: `parseJSONBody2` → parse, JSON, Body, 2.
 fn pieces(run: &str) -> Vec<&str> {
-    let chars: Vec<(usize, char)> = run.char_indices().collect();
     let mut pieces = Vec::new();
     let mut start = 0;
-    for at in 1..chars.len() {
-        let (before, here) = (kind(chars[at - 1].1), kind(chars[at].1));
-        let next = chars.get(at + 1).map(|(_, c)| kind(*c));
+    let mut chars = run.char_indices().map(|(at, c)| (at, kind(c))).peekable();
+    let Some((_, mut before)) = chars.next() else { return pieces };
+    while let Some((at, here)) = chars.next() {
         let seam = match (before, here) {
-            (Kind::Lower, Kind::Upper) => true,
-            // The last capital of several starts the next word: `JSONBody`.
-            (Kind::Upper, Kind::Upper) => next == Some(Kind::Lower),
             (Kind::Upper, Kind::Lower) => false,
+            // The last capital of several starts the next word: `JSONBody`.
+            (Kind::Upper, Kind::Upper) => chars.peek().is_some_and(|(_, next)| *next == Kind::Lower),
             (before, here) => before != here,
         };
         if seam {
-            pieces.push(&run[start..chars[at].0]);
-            start = chars[at].0;
+            pieces.push(&run[start..at]);
+            start = at;
         }
+        before = here;
     }
     pieces.push(&run[start..]);
     pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn words(text: &str) -> String {
+        let mut words = Vec::new();
+        split(text, |word| words.push(word.to_owned()));
+        words.join(" ")
+    }
+
+    #[test]
+    fn names_are_split_where_people_split_them() {
+        assert_eq!(words("getHTTPResponseCode2"), "get http response code 2 gethttpresponsecode2");
+        assert_eq!(words("create_pull-request"), "create pull request");
+        assert_eq!(words("GitHub's API, don't"), "git hub github api don");
+        assert_eq!(words("C'est l'heure"), "c est l heure");
+        assert_eq!(words("天气预报x 猫"), "天气 气预 预报 x 天气预报x 猫");
+        assert_eq!(words("Straße ÄÖ"), "straße äö");
+        assert_eq!(term("repositories"), term("repository"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_split(text in any::<String>()) {
+            split(&text, |word| assert!(!word.is_empty()));
+        }
+    }
 }
