@@ -55,6 +55,24 @@ pub fn compact(text: &str) -> String {
     Tokens(text).collect()
 }
 
+/// The text with every string in it, keys included, put through `change`. Every other token stays as it is; `None` when
+/// nothing changed.
+pub fn map_strings<'a>(text: &str, change: impl Fn(&str) -> std::borrow::Cow<'a, str>) -> Option<String> {
+    let mut out = String::with_capacity(text.len());
+    let mut changed = false;
+    for token in Tokens(text) {
+        let said = token.starts_with('"').then(|| serde_json::from_str::<String>(token).ok()).flatten();
+        match said.as_deref().map(|said| (said, change(said))) {
+            Some((said, new)) if new != said => {
+                out.push_str(&string(&new));
+                changed = true;
+            }
+            _ => out.push_str(token),
+        }
+    }
+    changed.then_some(out)
+}
+
 /// The tokens of a JSON text: punctuation, strings with their quotes, and runs of anything else.
 struct Tokens<'a>(&'a str);
 
@@ -187,10 +205,19 @@ mod tests {
     }
 
     #[test]
+    fn only_strings_are_mapped() {
+        let text = r#"{"a":"x \"123456\" y","n":123456.0,"123456":[true]}"#;
+        let mapped = map_strings(text, |said| said.replace("123456", "${N}").into());
+        assert_eq!(mapped.unwrap(), r#"{"a":"x \"${N}\" y","n":123456.0,"${N}":[true]}"#);
+        assert_eq!(map_strings(text, |said| said.to_owned().into()), None);
+    }
+
+    #[test]
     fn broken_text_never_panics() {
         for text in ["", "\"", "\"\\", "{", "}}}}", "[,:]", "\u{feff}"] {
             pretty(text);
             compact(text);
+            map_strings(text, |said| said.to_owned().into());
         }
     }
 }

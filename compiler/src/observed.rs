@@ -3,6 +3,8 @@
 //! A tool, prompt or template is an [`Entry`]: `raw` is its text as the server sent it and what is sent on, `known` the
 //! few fields that anything is decided by.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -67,6 +69,14 @@ impl<T: DeserializeOwned> Entry<T> {
         let known = serde_json::from_value(value).map_err(|error| EntryError::Shape(error.to_string()))?;
         let raw = RawValue::from_string(compact).map_err(|error| EntryError::Shape(error.to_string()))?;
         Ok(Self { raw, known, digest })
+    }
+}
+
+impl<T: DeserializeOwned> Entry<T> {
+    /// The entry with every string in it put through `change`; `None` when nothing changed.
+    pub fn map_strings<'a>(&self, change: impl Fn(&str) -> Cow<'a, str>) -> Option<Self> {
+        let text = json::map_strings(self.raw.get(), change)?;
+        Self::parse(&text).ok()
     }
 }
 
@@ -278,6 +288,38 @@ impl Observed {
                     self.quarantined.push(Quarantined { name, reason: error.to_string() });
                 }
             }
+        }
+    }
+}
+
+impl Observed {
+    /// Puts every string that the server said through `change` and names what changed.
+    pub fn map_strings<'a>(&mut self, change: &impl Fn(&str) -> Cow<'a, str>) -> Vec<String> {
+        let mut changed = Vec::new();
+        let instructions = self.introduction.instructions.as_deref().map(|said| change(said).into_owned());
+        if instructions != self.introduction.instructions {
+            changed.push("the instructions".to_owned());
+            self.introduction.instructions = instructions;
+        }
+        map_list(&mut self.tools, change, &mut changed, |tool| format!("the tool {}", tool.name));
+        map_list(&mut self.prompts, change, &mut changed, |prompt| format!("the prompt {}", prompt.name));
+        map_list(&mut self.resource_templates, change, &mut changed, |template| {
+            format!("the resource template {}", template.uri_template)
+        });
+        changed
+    }
+}
+
+fn map_list<'a, T: DeserializeOwned>(
+    list: &mut [Entry<T>],
+    change: &impl Fn(&str) -> Cow<'a, str>,
+    changed: &mut Vec<String>,
+    name: impl Fn(&T) -> String,
+) {
+    for entry in list {
+        if let Some(new) = entry.map_strings(change) {
+            changed.push(name(&new.known));
+            *entry = new;
         }
     }
 }

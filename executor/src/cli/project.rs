@@ -6,7 +6,7 @@ use mcplan_compiler::lock::{Lock, LockError};
 use mcplan_compiler::source::{ReadError, Sources};
 use mcplan_compiler::{Compilation, compile};
 
-use super::report::CouldNot;
+use super::report::{self, CouldNot};
 
 /// The names that are looked for when none is given.
 const DEFAULTS: [&str; 2] = ["config.yml", "mcplan.yml"];
@@ -88,6 +88,54 @@ impl Project {
             Err(problem) => Err(CouldNot::new(problem.to_string())),
         }
     }
+}
+
+impl Project {
+    /// Says so when the config compiles to another plan than the lock's.
+    pub fn warn_if_stale(&self, lock: &Lock) {
+        let Ok(compilation) = self.compile() else { return };
+        let sources = self.sources(&compilation);
+        let fits = compilation.plan.as_ref().is_some_and(|plan| lock.check(plan, &sources).is_empty());
+        if !fits {
+            report::warning(format_args!(
+                "lock-stale: {} doesn't fit {} any more; this shows what is locked",
+                self.lock.display(),
+                self.config.display()
+            ));
+        }
+    }
+
+    /// Writes the lock, whole or not at all; whether it wasn't the same already.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn write_lock(&self, lock: &Lock) -> Result<bool, CouldNot> {
+        let failed = |error: std::io::Error| CouldNot::new(format!("{} can't be written: {error}", self.lock.display()));
+        let text = lock.text();
+        // Two at once: one waits for the other, and neither file is ever half of each.
+        let guard_path = self.directory.join(format!(".{}.writing", file_name(&self.lock)));
+        let guard = std::fs::File::create(&guard_path).map_err(failed)?;
+        guard.lock().map_err(failed)?;
+        let written = self.replace_lock(&text).map_err(failed);
+        let _left_behind = std::fs::remove_file(&guard_path);
+        written
+    }
+
+    fn replace_lock(&self, text: &str) -> std::io::Result<bool> {
+        if std::fs::read(&self.lock).is_ok_and(|old| old == text.as_bytes()) {
+            return Ok(false);
+        }
+        // A lock that is a symlink stays one.
+        let target = self.lock.canonicalize().unwrap_or_else(|_| self.lock.clone());
+        let whole = target.with_file_name(format!(".{}.{}", file_name(&target), std::process::id()));
+        std::fs::write(&whole, text)?;
+        std::fs::rename(&whole, &target)?;
+        Ok(true)
+    }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// A lock that is there and can't be used.

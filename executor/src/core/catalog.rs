@@ -85,6 +85,19 @@ pub enum Hidden {
     NoText,
 }
 
+impl std::fmt::Display for Hidden {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotIncluded => f.write_str("`tools.include` doesn't name it"),
+            Self::Excluded(pattern) => write!(f, "`tools.exclude` drops it with `{pattern}`"),
+            Self::Denylist(pattern) => write!(f, "`mcp.denylist` drops it with `{pattern}`"),
+            Self::Reserved => f.write_str("its name is one of mcplan's own tools"),
+            Self::Quarantined(reason) => write!(f, "it can't be used: {reason}"),
+            Self::NoText => f.write_str("its text isn't locked; lock the server again"),
+        }
+    }
+}
+
 /// Every tool of every server, sorted and named.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {

@@ -3,6 +3,7 @@
 pub mod activation;
 pub mod catalog;
 pub mod coalesce;
+pub mod fit;
 pub mod gate;
 pub mod lifecycle;
 pub mod meta;

@@ -1,6 +1,6 @@
 //! One moment of the executor: plan, catalog and health together, immutable. A request takes it once and uses only it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use mcplan_compiler::name::ServerName;
@@ -38,7 +38,6 @@ pub struct Health {
 }
 
 /// One moment.
-#[derive(Debug)]
 pub struct Snapshot {
     /// Grows with every plan.
     pub generation: u64,
@@ -50,6 +49,12 @@ pub struct Snapshot {
     pub health: BTreeMap<ServerName, Health>,
     template: Arc<Template>,
     index: OnceLock<Index>,
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Snapshot").field("generation", &self.generation).field("health", &self.health).finish_non_exhaustive()
+    }
 }
 
 impl Snapshot {
@@ -114,12 +119,14 @@ impl Snapshot {
         })
     }
 
-    /// The tools that fit the queries best, best first; only of `server` when it is given.
+    /// The tools that fit each query best, best first, each tool once; only of `server` when it is given.
     pub fn search(&self, queries: &[String], server: Option<&str>, limit: usize) -> Vec<(&CatalogTool, Hit)> {
         let tools = self.catalog.tools();
         let keep = |index: usize| server.is_none_or(|server| tools[index].server.as_str() == server);
-        let hits = self.index().search_all(queries, limit, keep);
-        hits.into_iter().map(|hit| (&tools[hit.index], hit)).collect()
+        let queries: Vec<_> = queries.iter().map(String::as_str).collect();
+        let mut seen = BTreeSet::new();
+        let hits = self.index().search_all(&queries, limit, keep).into_iter().flatten();
+        hits.filter(|hit| seen.insert(hit.index)).map(|hit| (&tools[hit.index], hit)).collect()
     }
 
     /// Built by the first search of this moment.

@@ -11,14 +11,13 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::connection::{self, Connection, Context};
+use super::connection::{self, Connection, Context, Progress};
 use super::server::Command;
 use super::supervisor::{Message, Program, Reloaded, Supervisor};
-use super::transport::Progress;
 use super::view::View;
 use crate::core::gate::{Allowed, Call};
 use crate::core::lifecycle::State;
-use crate::core::results;
+use crate::core::fit;
 use crate::event::Event;
 
 /// The whole of a shutdown, at most; half of it is for calls in flight.
@@ -27,6 +26,7 @@ pub const SHUTDOWN: Duration = Duration::from_secs(5);
 /// A running plan. Clones are handles to the same one.
 #[derive(Clone, Debug)]
 pub struct Executor {
+    began_with: Arc<str>,
     views: watch::Receiver<Arc<View>>,
     messages: mpsc::Sender<Message>,
 }
@@ -67,10 +67,16 @@ impl Executor {
     ///
     /// The task ends when it is shut down or the last handle is gone; await it after [`Executor::shutdown`].
     pub fn start(program: Program, context: Context) -> (Self, JoinHandle<()>) {
+        let began_with = super::reload::digest(&program).into();
         let (supervisor, views) = Supervisor::start(program, Arc::new(context));
         let (messages, inbox) = mpsc::channel(64);
         let task = tokio::spawn(supervisor.run(inbox));
-        (Self { views, messages }, task)
+        (Self { began_with, views, messages }, task)
+    }
+
+    /// Digest of the program that it was started with.
+    pub(super) fn program_digest(&self) -> String {
+        self.began_with.to_string()
     }
 
     /// What there is at this moment.
@@ -86,8 +92,9 @@ impl Executor {
     /// Waits until each server that is to be connected is known from the lock, ready, or was tried and failed. Each has
     /// its own `timeout_seconds`, so this ends.
     pub async fn settled(&self) {
+        let mut views = self.views.clone();
         // An error means that the supervisor is gone; then nothing will change any more.
-        let _gone = self.views.clone().wait_for(|view| view.snapshot.settled()).await;
+        let _gone = views.wait_for(|view| view.snapshot.settled()).await.is_err();
     }
 
     /// Makes a call that the gate allowed. Waits for a server that is being connected.
@@ -103,7 +110,7 @@ impl Executor {
         let began = Instant::now();
         let result = self.call_within_plan(call, progress, cancel).await;
         let (success, result_chars) = match &result {
-            Ok(text) => (!results::is_error(text), text.get().len()),
+            Ok(text) => (!fit::is_error(text), text.get().len()),
             Err(_) => (false, 0),
         };
         Event::ToolInvoked {
@@ -145,7 +152,9 @@ impl Executor {
             let plan = &view.snapshot.plan;
             plan.server(call.server.as_str()).is_none_or(|server| plan.keeps(server, &call.tool).is_ok())
         };
-        if self.views.clone().wait_for(|view| !allowed(view)).await.is_err() {
+        let mut views = self.views.clone();
+        let gone = views.wait_for(|view| !allowed(view)).await.is_err();
+        if gone {
             std::future::pending::<()>().await;
         }
     }

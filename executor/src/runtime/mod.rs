@@ -3,9 +3,13 @@
 pub mod connection;
 pub mod environment;
 pub mod executor;
+pub mod observe;
+pub mod places;
 pub mod process;
+pub mod reload;
 pub mod secrets;
 mod server;
+pub mod signals;
 pub mod supervisor;
 pub mod transport;
 pub mod view;

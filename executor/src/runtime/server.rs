@@ -58,6 +58,9 @@ pub(super) struct Begin {
     pub(super) after: Option<oneshot::Receiver<()>>,
 }
 
+/// What the shutdown ladder takes at its longest, with some room.
+const LADDER: Duration = Duration::from_secs(2);
+
 type Attempt = BoxFuture<'static, Result<(Connection, Observed), String>>;
 type Relist = BoxFuture<'static, Result<Observed, String>>;
 
@@ -190,7 +193,7 @@ impl ServerTask {
         for action in actions {
             match action {
                 Action::Connect(epoch) => self.connect(epoch),
-                Action::Close(epoch) => self.close(epoch, Duration::ZERO).await,
+                Action::Close(epoch) => self.close(epoch).await,
                 Action::Timer(epoch, delay) => self.timer = Some((epoch, Instant::now() + delay)),
                 Action::Changed => {}
             }
@@ -247,6 +250,10 @@ impl ServerTask {
             connection::Event::Warning(message) => {
                 Happened::ServerWarning { server: self.begin.server.name.clone(), message }.log();
             }
+            connection::Event::Noise(start) => {
+                let message = format!("text on stdout that is no MCP message was skipped: {start}");
+                Happened::ServerWarning { server: self.begin.server.name.clone(), message }.log();
+            }
             connection::Event::Stderr(line) => {
                 tracing::info!(target: "mcplan::stderr", server = %self.begin.server.name, "{line}");
             }
@@ -281,14 +288,14 @@ impl ServerTask {
         }
     }
 
-    async fn close(&mut self, epoch: Epoch, drain: Duration) {
+    async fn close(&mut self, epoch: Epoch) {
         if self.attempt.as_ref().is_some_and(|(own, ..)| *own == epoch) {
             self.attempt = None;
         }
         self.relist = None;
         self.events = None;
         if let Some((_, connection)) = self.connection.take_if(|(own, _)| *own == epoch) {
-            connection.close(drain).await;
+            connection.close(Instant::now() + LADDER).await;
         }
     }
 
@@ -334,7 +341,7 @@ impl ServerTask {
         }
     }
 
-    async fn report(&self) {
+    async fn report(&mut self) {
         let report = Report {
             server: self.begin.server.name.clone(),
             instance: self.begin.instance,

@@ -65,6 +65,11 @@ impl Context {
         Self::new(std::env::vars_os().filter_map(utf8).collect(), directory)
     }
 
+    /// Whether a variable is set and not empty.
+    pub fn is_set(&self, name: &str) -> bool {
+        self.environment.get(name).is_some_and(|value| !value.is_empty())
+    }
+
     fn sources(&self) -> Sources<'_> {
         Sources { environment: &self.environment, directory: &self.directory }
     }
@@ -168,7 +173,7 @@ impl Connection {
     /// # Errors
     /// When the connection ends meanwhile. A list that fails is empty, with a warning.
     pub async fn observe(&self) -> Result<Observed, CallError> {
-        self.inner.discover(&|_| {}).await
+        self.inner.discover(&|_| {}).await.map(|observed| self.inner.masked(observed))
     }
 
     /// Closes the connection; ends the process and all that it started. Comes back when all of it is gone, at the
@@ -181,6 +186,15 @@ impl Connection {
 }
 
 impl Inner {
+    /// What the server reported, without values of secrets: it is listed, locked and shown.
+    fn masked(&self, mut observed: Observed) -> Observed {
+        let changed = observed.map_strings(&|said| std::borrow::Cow::Owned(self.mask.apply(said).into_owned()));
+        if !changed.is_empty() {
+            observed.warnings.push(format!("the value of a secret was hidden in {}", changed.join(", ")));
+        }
+        observed
+    }
+
     fn is_repeatable(&self, tool: &str) -> bool {
         self.repeatable.read().unwrap_or_else(PoisonError::into_inner).contains(tool)
     }
@@ -408,7 +422,7 @@ async fn establish<T: Transport<RoleClient> + 'static>(
         // Until there is a task to tell why, the end of the stream is reason enough.
         let observed = tokio::select! {
             biased;
-            observed = inner.discover(&step) => observed.map_err(Failed::Discover)?,
+            observed = inner.discover(&step) => inner.masked(observed.map_err(Failed::Discover)?),
             () = attended.closed.cancelled() => {
                 return Err(Failed::Discover(CallError::Lost {
                     server: server.name.clone(),

@@ -54,6 +54,11 @@ pub fn adopt() -> Result<(), GuardGone> {
     system::adopt()
 }
 
+/// Whether this process was started by a guard.
+pub fn is_present() -> bool {
+    std::env::var_os(super::super::environment::GUARD).is_some()
+}
+
 /// This program's own file, also after an update has replaced it.
 fn own_program() -> std::io::Result<std::path::PathBuf> {
     let path = std::env::current_exe()?;

@@ -1,0 +1,161 @@
+//! `mcplan call`: one call through the gate, by starting the one server that owns the tool.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+use tokio::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+
+use super::project::Project;
+use super::report::{self, CouldNot, Outcome};
+use super::run::program;
+use super::{small_runtime, snapshot_of};
+use crate::core::fit;
+use crate::core::gate::{Asked, Denied, Reason, gate};
+use crate::core::results;
+use crate::runtime::connection::{self, Context};
+use crate::runtime::executor::{Executor, SHUTDOWN};
+use crate::runtime::process;
+
+/// Call one tool and print its result
+#[derive(Debug, Args)]
+pub struct CallCommand {
+    /// The tool, as agents call it
+    tool: String,
+    /// Its arguments as a JSON object; - reads them from stdin
+    #[arg(default_value = "{}", value_name = "JSON")]
+    arguments: String,
+    /// Print the whole result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl CallCommand {
+    pub(super) fn run(&self, config: Option<PathBuf>) -> anyhow::Result<Outcome> {
+        let asked = Asked { name: self.tool.clone(), arguments: self.arguments()?, meta: Map::new() };
+        let project = Project::find(config)?;
+        let program = match program(&project, project.compile()?)? {
+            Ok(program) => program,
+            Err(outcome) => return Ok(outcome),
+        };
+        let runtime = small_runtime()?;
+        let called = match &program.lock {
+            // The lock knows whose tool it is: only that server is started.
+            Some(lock) => {
+                let snapshot = snapshot_of(lock)?;
+                let Some(_) = snapshot.catalog.tool(&asked.name) else {
+                    return Ok(denied(&gate(&snapshot.catalog, asked).err().unwrap_or_else(|| unknown(&self.tool))));
+                };
+                runtime.block_on(call_one(&project, &program.plan, &snapshot.catalog, asked))
+            }
+            None => runtime.block_on(call_among_all(&project, program, asked)),
+        };
+        runtime.shutdown_background();
+        process::sweep(Duration::from_secs(2));
+        match called {
+            Ok(result) => Ok(self.print(&result)),
+            Err(Failed::Denied(reason)) => Ok(denied(&reason)),
+            Err(Failed::NoResult(reason)) => {
+                report::error(reason);
+                Ok(Outcome::DoesNotHold)
+            }
+        }
+    }
+
+    fn arguments(&self) -> Result<Map<String, Value>, CouldNot> {
+        let text = if self.arguments == "-" {
+            std::io::read_to_string(std::io::stdin())
+                .map_err(|error| CouldNot::new(format!("stdin can't be read: {error}")))?
+        } else {
+            self.arguments.clone()
+        };
+        serde_json::from_str(&text).map_err(|error| {
+            CouldNot::new(format!("the arguments are no JSON object: {error}; write them like '{{\"path\": \"a.txt\"}}'"))
+        })
+    }
+
+    /// Text blocks as text, everything else by its kind; the exit code tells whether the tool failed.
+    fn print(&self, result: &RawValue) -> Outcome {
+        let outcome = if fit::is_error(result) { Outcome::DoesNotHold } else { Outcome::Fine };
+        if self.json {
+            report::result(mcplan_compiler::json::pretty(result.get()));
+            return outcome;
+        }
+        let value: Value = serde_json::from_str(result.get()).unwrap_or_default();
+        for block in value.get("content").and_then(Value::as_array).into_iter().flatten() {
+            let kind = block.get("type").and_then(Value::as_str).unwrap_or("unknown");
+            match block.get("text").and_then(Value::as_str) {
+                Some(text) if kind == "text" => report::result(format_args!("{}\n", text.trim_end_matches('\n'))),
+                _ => report::result(format_args!("[{kind}; --json shows it]\n")),
+            }
+        }
+        outcome
+    }
+}
+
+/// Why there is no result.
+enum Failed {
+    Denied(Denied),
+    NoResult(String),
+}
+
+async fn call_one(
+    project: &Project,
+    plan: &mcplan_compiler::plan::Plan,
+    catalog: &crate::core::catalog::Catalog,
+    asked: Asked,
+) -> Result<Box<RawValue>, Failed> {
+    let allowed = gate(catalog, asked).map_err(Failed::Denied)?;
+    let name = &allowed.get().server;
+    let Some(server) = plan.server(name.as_str()) else {
+        return Err(Failed::NoResult(format!("there is no server `{name}`")));
+    };
+    let context = Context::of_process(&project.directory);
+    let (events, mut heard) = mpsc::channel(64);
+    let listener = tokio::spawn(async move { while heard.recv().await.is_some() {} });
+    let failed = |error: String| Failed::NoResult(error);
+    let (connection, _) =
+        connection::connect(server, &context, events).await.map_err(|error| failed(error.to_string()))?;
+    let result = connection.call(&allowed, None, CancellationToken::new()).await;
+    connection.close(Instant::now() + Duration::from_secs(2)).await;
+    listener.abort();
+    let result = result.map_err(|error| failed(error.to_string()))?;
+    Ok(results::cap(result, server.limits.max_result_chars, name, &allowed.get().tool))
+}
+
+/// Without a lock nobody knows whose tool it is until all are connected.
+async fn call_among_all(
+    project: &Project,
+    program: crate::runtime::supervisor::Program,
+    asked: Asked,
+) -> Result<Box<RawValue>, Failed> {
+    let (executor, task) = Executor::start(program, Context::of_process(&project.directory));
+    executor.settled().await;
+    let result = match gate(&executor.view().snapshot.catalog, asked) {
+        Err(denied) => Err(Failed::Denied(denied)),
+        Ok(allowed) => executor
+            .call(&allowed, None, CancellationToken::new())
+            .await
+            .map_err(|error| Failed::NoResult(error.to_string())),
+    };
+    executor.shutdown(SHUTDOWN).await;
+    // It has nothing left to do; a panic in it has been printed.
+    let _ended = task.await;
+    result
+}
+
+fn unknown(name: &str) -> Denied {
+    Denied { name: name.to_owned(), reason: Reason::Unknown }
+}
+
+/// On the command line the user is the owner of the config, so the reason may be told.
+fn denied(denied: &Denied) -> Outcome {
+    match &denied.reason {
+        Reason::Unknown => report::error(format_args!("{denied}; 'mcplan search' finds tools by name and by what they do")),
+        Reason::Hidden(server, why) => report::error(format_args!("{denied}: {server} has it, but {why}")),
+    }
+    Outcome::DoesNotHold
+}

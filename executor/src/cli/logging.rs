@@ -1,0 +1,64 @@
+//! Logs go to stderr, and only ours: other crates log requests and headers at their lower levels, and those hold
+//! secrets. No setting lifts that.
+
+use clap::{Args, ValueEnum};
+use tracing::Level;
+use tracing_subscriber::filter::{EnvFilter, filter_fn};
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+/// How much is logged, and how.
+#[derive(Debug, Args)]
+pub struct Logging {
+    /// Log less: only warnings (-q), only errors (-qq)
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    quiet: u8,
+    /// Log more: every call and search (-v), everything (-vv)
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, conflicts_with = "quiet")]
+    verbose: u8,
+    /// How logs are written
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
+    log_format: LogFormat,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
+impl Logging {
+    /// Starts logging. RUST_LOG chooses among our own targets when it is set.
+    pub(super) fn start(&self) {
+        let level = match (self.quiet, self.verbose) {
+            (0, 0) => "info",
+            (1, _) => "warn",
+            (2.., _) => "error",
+            (_, 1) => "debug",
+            (_, 2..) => "trace",
+        };
+        let default = || EnvFilter::new(format!("mcplan={level},mcplan_executor={level},mcplan_compiler={level},warn"));
+        let chosen = match std::env::var("RUST_LOG") {
+            Ok(text) if !text.is_empty() => EnvFilter::try_new(&text).unwrap_or_else(|_| default()),
+            _ => default(),
+        };
+        let ours = filter_fn(|meta| {
+            let target = meta.target();
+            // rmcp tells whole messages even in its warnings.
+            if target.starts_with("rmcp") {
+                return *meta.level() <= Level::ERROR;
+            }
+            target.starts_with("mcplan") || *meta.level() <= Level::WARN
+        });
+        let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
+        let layer = match self.log_format {
+            LogFormat::Text => {
+                use std::io::IsTerminal as _;
+                layer.with_ansi(std::io::stderr().is_terminal()).boxed()
+            }
+            LogFormat::Json => layer.json().boxed(),
+        };
+        // A second start would be a bug of tests only.
+        let _already = tracing_subscriber::registry().with(layer.with_filter(ours)).with(chosen).try_init();
+    }
+}

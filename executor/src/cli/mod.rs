@@ -1,0 +1,131 @@
+//! The command line: one subcommand a file. Reads arguments, prints results, picks exit codes; decides nothing.
+
+mod builtins;
+mod call;
+mod lock;
+mod logging;
+mod project;
+mod render;
+mod report;
+mod run;
+mod schema;
+mod search;
+mod validate;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+use crate::core::catalog::{Catalog, Listing};
+use crate::core::snapshot::Snapshot;
+use mcplan_compiler::lock::Lock;
+use mcplan_compiler::prompt_template::Template;
+use report::{CouldNot, Outcome};
+
+/// Compiles an agent's MCP configuration into a locked plan, and runs it.
+#[derive(Debug, Parser)]
+#[command(name = "mcplan", version, about, max_term_width = 100)]
+struct Arguments {
+    /// The config [default: ./config.yml, then ./mcplan.yml]
+    #[arg(short, long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// When to use colours
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
+    color: Colour,
+    #[command(flatten)]
+    logging: logging::Logging,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Colour {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Validate(validate::Validate),
+    Lock(lock::LockCommand),
+    Render(render::Render),
+    Search(search::SearchCommand),
+    Run(run::Run),
+    Call(call::CallCommand),
+    Builtins(builtins::Builtins),
+    Schema(schema::SchemaCommand),
+    /// Print a completion script
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// A small MCP server over stdio to try things with
+    #[command(hide = true)]
+    DemoServer,
+}
+
+/// Runs the command line and gives the exit code. Must be called before any thread is started.
+pub fn main(arguments: impl IntoIterator<Item = OsString> + Clone) -> ExitCode {
+    let parsed = match Arguments::try_parse_from(arguments.clone()) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            // Help and version go to stdout with 0, wrong usage to stderr with 2, as everywhere.
+            let code = u8::try_from(error.exit_code()).unwrap_or(2);
+            let _closed = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    match parsed.color {
+        Colour::Auto => {}
+        Colour::Always => anstream::ColorChoice::Always.write_global(),
+        Colour::Never => anstream::ColorChoice::Never.write_global(),
+    }
+    if let Command::Run(run) = &parsed.command
+        && run.wants_guard()
+    {
+        // Nothing has been started yet: the guard is this process, the executor its child.
+        return crate::runtime::process::guard::run(arguments.into_iter().skip(1));
+    }
+    parsed.logging.start();
+    let config = parsed.config;
+    report::finish(match &parsed.command {
+        Command::Validate(command) => command.run(config),
+        Command::Lock(command) => command.run(config),
+        Command::Render(command) => command.run(config),
+        Command::Search(command) => command.run(config),
+        Command::Run(command) => command.run(config),
+        Command::Call(command) => command.run(config),
+        Command::Builtins(command) => command.run(),
+        Command::Schema(command) => command.run(),
+        Command::Completions { shell } => {
+            clap_complete::generate(*shell, &mut Arguments::command(), "mcplan", &mut std::io::stdout());
+            Ok(Outcome::Fine)
+        }
+        Command::DemoServer => demo_server(),
+    })
+}
+
+fn demo_server() -> anyhow::Result<Outcome> {
+    crate::demo::serve(std::io::stdin().lock(), std::io::stdout(), &crate::demo::Options::default())?;
+    Ok(Outcome::Fine)
+}
+
+/// What a lock shows by itself, without any connection.
+fn snapshot_of(lock: &Lock) -> Result<Snapshot, CouldNot> {
+    let listings = lock.catalog.iter().map(|(name, server)| (name.clone(), Listing::from(server))).collect();
+    let catalog = Catalog::build(&lock.plan, &listings);
+    let template = Template::parse(&lock.plan.prompt.template.text)
+        .map_err(|error| CouldNot::new(format!("the prompt template in the lock: {error}")))?;
+    let plan = std::sync::Arc::new(lock.plan.clone());
+    let snapshot = Snapshot::new(0, plan, catalog.into(), std::collections::BTreeMap::new(), template.into());
+    snapshot.block_settings().map_err(|error| CouldNot::new(error.to_string()))?;
+    Ok(snapshot)
+}
+
+/// A runtime for a command that waits for servers and does little else.
+fn small_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}

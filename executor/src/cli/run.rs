@@ -1,0 +1,185 @@
+//! `mcplan run`: the executor.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use mcplan_compiler::Compilation;
+use mcplan_compiler::prompt_template::Template;
+use tokio_util::sync::CancellationToken;
+
+use super::project::Project;
+use super::report::{self, CouldNot, Outcome};
+use crate::core::session::{Disclosure, DisclosureSetting};
+use crate::core::tokens;
+use crate::runtime::connection::Context;
+use crate::runtime::executor::{Executor, SHUTDOWN};
+use crate::runtime::process;
+use crate::runtime::reload::{Loaded, follow};
+use crate::runtime::signals::Signals;
+use crate::runtime::supervisor::Program;
+use crate::runtime::watcher::Watcher;
+use crate::serve::mcp;
+
+/// Run the plan: connect the servers and serve agents
+#[derive(Debug, Args)]
+pub struct Run {
+    /// Be an MCP server on stdin and stdout
+    #[arg(long, required = true)]
+    stdio: bool,
+    /// How a session learns of deferred tools
+    #[arg(long, value_enum, default_value_t = DisclosureArgument::Auto, value_name = "MODE")]
+    disclosure: DisclosureArgument,
+    /// Don't follow changes of the files
+    #[arg(long)]
+    no_watch: bool,
+    /// Don't put a guard above the executor that ends all processes when it is killed
+    #[arg(long)]
+    no_guard: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum DisclosureArgument {
+    /// bridge for clients without initialize (2026-07-28), promote for all others
+    Auto,
+    /// Search puts tools into the list
+    Promote,
+    /// The list stays the same; call_mcp_tool calls what search found
+    Bridge,
+    /// Every tool is listed
+    All,
+}
+
+impl From<DisclosureArgument> for DisclosureSetting {
+    fn from(argument: DisclosureArgument) -> Self {
+        match argument {
+            DisclosureArgument::Auto => Self::Auto,
+            DisclosureArgument::Promote => Self::Always(Disclosure::Promote),
+            DisclosureArgument::Bridge => Self::Always(Disclosure::Bridge),
+            DisclosureArgument::All => Self::Always(Disclosure::All),
+        }
+    }
+}
+
+impl Run {
+    /// Whether this process should become the guard. It shouldn't where it is the guard's child, nor as process 1, whose
+    /// end takes everything with it.
+    pub(super) fn wants_guard(&self) -> bool {
+        !self.no_guard && !process::guard::is_present() && std::process::id() != 1
+    }
+
+    pub(super) fn run(&self, config: Option<PathBuf>) -> anyhow::Result<Outcome> {
+        process::guard::adopt()?;
+        let project = Project::find(config)?;
+        let program = match program(&project, project.compile()?)? {
+            Ok(program) => program,
+            Err(outcome) => return Ok(outcome),
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let outcome = runtime.block_on(self.serve(project, program));
+        // A read of stdin that waits in a thread must not keep us.
+        runtime.shutdown_background();
+        process::sweep(std::time::Duration::from_secs(2));
+        outcome
+    }
+
+    async fn serve(&self, project: Project, program: Program) -> anyhow::Result<Outcome> {
+        let mut signals = Signals::new()?;
+        let (executor, task) = Executor::start(program, Context::of_process(&project.directory));
+        let stop = CancellationToken::new();
+        let following = if self.no_watch { None } else { Some(self.follow(&project, &executor)?) };
+        let streams = rmcp::transport::stdio_pipes();
+        let mut serving = std::pin::pin!(mcp::serve(executor.clone(), self.disclosure.into(), streams, stop.clone()));
+        let served = tokio::select! {
+            served = &mut serving => served,
+            () = signals.stop() => {
+                stop.cancel();
+                serving.await
+            }
+        };
+        if let Some(following) = following {
+            following.abort();
+        }
+        executor.shutdown(SHUTDOWN).await;
+        // It has nothing left to do; a panic in it has been printed.
+        let _ended = task.await;
+        match served {
+            Ok(()) => Ok(Outcome::Fine),
+            Err(problem) => {
+                report::error(problem);
+                Ok(Outcome::DoesNotHold)
+            }
+        }
+    }
+
+    fn follow(&self, project: &Project, executor: &Executor) -> anyhow::Result<tokio::task::JoinHandle<()>> {
+        let project = project.clone();
+        let watcher = Watcher::new(&load(&project).files)
+            .map_err(|error| CouldNot::new(format!("the config's directory can't be watched: {error}; --no-watch does without")))?;
+        let mut hangup = Signals::new()?;
+        let executor = executor.clone();
+        Ok(tokio::spawn(async move {
+            follow(executor, watcher, || load(&project), async || hangup.reload().await).await;
+        }))
+    }
+}
+
+/// What the files of a project say now.
+fn load(project: &Project) -> Loaded {
+    let mut files = vec![project.config.clone(), project.lock.clone()];
+    let compilation = match project.compile() {
+        Ok(compilation) => compilation,
+        Err(problem) => return Loaded { program: Err(problem.to_string()), files },
+    };
+    files.extend(compilation.files.iter().skip(1).map(|file| project.directory.join(file)));
+    let program = match judge(project, &compilation) {
+        Ok(program) => Ok(program),
+        Err(Refused::Config) => {
+            // Where a template is wrong, it is watched too: mending it must be noticed.
+            Err(report::human(&compilation.diagnostics, &compilation, false).trim_end().to_owned())
+        }
+        Err(Refused::Other(problem)) => Err(problem.to_string()),
+    };
+    Loaded { program, files }
+}
+
+enum Refused {
+    Config,
+    Other(CouldNot),
+}
+
+/// The program of a compilation: with the lock, as far as it still speaks of the plan's servers.
+fn judge(project: &Project, compilation: &Compilation) -> Result<Program, Refused> {
+    let Some(plan) = &compilation.plan else { return Err(Refused::Config) };
+    let other = |message: String| Refused::Other(CouldNot::new(message));
+    let template = Template::parse(&plan.prompt.template.text).map_err(|error| other(error.to_string()))?;
+    if matches!(plan.prompt.budget, mcplan_compiler::plan::Budget::Tokens(_)) {
+        tokens::counter().map_err(|error| other(error.to_string()))?;
+    }
+    let lock = match project.read_lock() {
+        Ok(lock) => lock,
+        Err(problem) => return Err(other(problem.to_string())),
+    };
+    if let Some(lock) = &lock
+        && !lock.check(plan, &project.sources(compilation)).is_empty()
+    {
+        tracing::warn!(
+            "lock-stale: {} doesn't fit the config any more; run 'mcplan lock'",
+            project.lock.display()
+        );
+    }
+    Ok(Program { plan: Arc::new(plan.clone()), lock: lock.map(Arc::new), template: Arc::new(template) })
+}
+
+/// The program of a project at start; what is wrong with the config is printed.
+pub(super) fn program(project: &Project, compilation: Compilation) -> anyhow::Result<Result<Program, Outcome>> {
+    let compilation = match report::plan(compilation) {
+        Ok(compilation) => compilation,
+        Err(outcome) => return Ok(Err(outcome)),
+    };
+    match judge(project, &compilation) {
+        Ok(program) => Ok(Ok(program)),
+        Err(Refused::Config) => Ok(Err(Outcome::DoesNotHold)),
+        Err(Refused::Other(problem)) => Err(problem.into()),
+    }
+}

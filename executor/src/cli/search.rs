@@ -1,0 +1,74 @@
+//! `mcplan search`: the tools that a query finds, from the lock, offline.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+
+use super::project::Project;
+use super::report::{self, Outcome};
+use super::snapshot_of;
+use crate::core::prompt::clean;
+use crate::core::snapshot::SEARCH_LIMIT;
+
+/// Search the tools, from the lock: what an agent's search would find
+#[derive(Debug, Args)]
+pub struct SearchCommand {
+    /// What the tool should do, or its name
+    #[arg(required = true)]
+    query: Vec<String>,
+    /// Most tools to show, 1 to 50; exact names come on top of it
+    #[arg(long, default_value_t = SEARCH_LIMIT)]
+    limit: usize,
+    /// Only tools of this server
+    #[arg(long)]
+    server: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl SearchCommand {
+    pub(super) fn run(&self, config: Option<PathBuf>) -> anyhow::Result<Outcome> {
+        let project = Project::find(config)?;
+        let lock = project.need_lock()?;
+        project.warn_if_stale(&lock);
+        let snapshot = snapshot_of(&lock)?;
+        let query = self.query.join(" ");
+        let hits = snapshot.search(std::slice::from_ref(&query), self.server.as_deref(), self.limit);
+        if self.json {
+            let hits: Vec<_> = hits
+                .iter()
+                .map(|(tool, hit)| {
+                    json!({
+                        "name": tool.exposed,
+                        "server": tool.server,
+                        "description": tool.entry.known.description,
+                        "inputSchema": tool.entry.known.input_schema,
+                        "exact": hit.exact,
+                        "deferred": tool.deferred,
+                    })
+                })
+                .collect();
+            report::result(mcplan_compiler::json::pretty(&json!({ "query": query, "tools": hits }).to_string()));
+            return Ok(Outcome::Fine);
+        }
+        if hits.is_empty() {
+            let servers: Vec<_> = snapshot.plan.servers.iter().map(|server| server.name.as_str()).collect();
+            report::note(format_args!("no tool found; servers: {}", servers.join(", ")));
+        }
+        let mut out = String::new();
+        for (tool, _) in hits {
+            let description = clean(tool.entry.known.description.as_deref().unwrap_or_default());
+            let short: String = description.chars().take(100).collect();
+            let more = if short.len() < description.len() { "…" } else { "" };
+            let _ = writeln!(out, "{}", tool.exposed);
+            if !short.is_empty() {
+                let _ = writeln!(out, "    {short}{more}");
+            }
+        }
+        report::result(out);
+        Ok(Outcome::Fine)
+    }
+}

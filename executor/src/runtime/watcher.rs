@@ -1,0 +1,92 @@
+//! Notices that files may have changed: through their directories, so that rename-and-replace, a retargeted symlink and
+//! a swapped `..data` all count. What really changed is for the reader to find out.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use notify::{Event, EventKind, RecursiveMode, Watcher as _};
+use tokio::sync::mpsc;
+
+/// Quiet that ends a burst of changes.
+const DEBOUNCE: Duration = Duration::from_millis(200);
+
+/// Watches the directories of some files.
+pub struct Watcher {
+    notify: notify::RecommendedWatcher,
+    directories: BTreeSet<PathBuf>,
+    events: mpsc::Receiver<()>,
+}
+
+impl Watcher {
+    /// Watches `files`, whether they are there or not.
+    ///
+    /// # Errors
+    /// When the system gives no watch.
+    pub fn new(files: &[PathBuf]) -> notify::Result<Self> {
+        // One waiting notice stands for any number of them.
+        let (sender, events) = mpsc::channel(1);
+        let notify = notify::recommended_watcher(move |event: notify::Result<Event>| {
+            // Our own reading is an access; reacting to it would never end.
+            if event.is_ok_and(|event| !matches!(event.kind, EventKind::Access(_))) {
+                let _already_waiting = sender.try_send(());
+            }
+        })?;
+        let mut watcher = Self { notify, directories: BTreeSet::new(), events };
+        watcher.watch(files)?;
+        Ok(watcher)
+    }
+
+    /// Watches these files from now on. Symlinks are followed anew.
+    ///
+    /// # Errors
+    /// When the system gives no watch.
+    pub fn watch(&mut self, files: &[PathBuf]) -> notify::Result<()> {
+        let wanted: BTreeSet<_> = files.iter().flat_map(|file| directories(file)).collect();
+        for gone in self.directories.difference(&wanted) {
+            // A directory that was deleted is no longer watched anyway.
+            let _gone = self.notify.unwatch(gone);
+        }
+        for new in wanted.difference(&self.directories) {
+            self.notify.watch(new, RecursiveMode::NonRecursive)?;
+        }
+        self.directories = wanted;
+        Ok(())
+    }
+
+    /// Waits until something happened and it has been quiet for 200 ms; false when nothing will happen any more.
+    pub async fn changed(&mut self) -> bool {
+        if self.events.recv().await.is_none() {
+            return false;
+        }
+        while let Ok(Some(())) = tokio::time::timeout(DEBOUNCE, self.events.recv()).await {}
+        true
+    }
+}
+
+/// The directory of a path as it was given, and of everything that it leads to through symlinks.
+fn directories(file: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut at = file.to_owned();
+    // A chain of links is short; a circle ends here.
+    for _ in 0..16 {
+        let parent = match at.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        if parent.is_dir() {
+            found.push(parent.clone());
+        }
+        // `..data/config.yml` hides its link in a directory of the path.
+        if let Ok(real) = parent.canonicalize()
+            && real.is_dir()
+        {
+            found.push(real);
+        }
+        match std::fs::read_link(&at) {
+            Ok(target) => at = parent.join(target),
+            Err(_) => break,
+        }
+    }
+    found
+}

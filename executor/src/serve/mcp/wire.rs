@@ -1,0 +1,200 @@
+//! Lines ↔ rmcp's messages. `tools/list` and `tools/call` go in as custom requests, so that their results can go out as
+//! the text they are.
+
+use std::borrow::Cow;
+use std::io;
+use std::sync::Arc;
+
+use rmcp::RoleServer;
+use rmcp::model::{ClientRequest, CustomResult, JsonRpcMessage, RequestId, ServerResult};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::sync::Mutex;
+
+/// What a request of this kind is called on its way through rmcp.
+pub(super) const PASSED: &str = "mcplan/";
+/// Requests whose results are text.
+const METHODS: [&str; 2] = ["tools/list", "tools/call"];
+/// Longest message of a client, in bytes.
+const MESSAGE_MAX: usize = 16 * 1024 * 1024;
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(default)]
+    id: Option<RequestId>,
+    #[serde(default, borrow)]
+    method: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    params: Option<&'a RawValue>,
+}
+
+/// One client's streams.
+pub(super) struct Wire<R, W> {
+    reader: BufReader<R>,
+    line: Vec<u8>,
+    writer: Arc<Mutex<W>>,
+}
+
+impl<R: AsyncRead + Unpin, W> Wire<R, W> {
+    pub(super) fn new(reader: R, writer: W) -> Self {
+        Self { reader: BufReader::with_capacity(64 * 1024, reader), line: Vec::new(), writer: Arc::new(Mutex::new(writer)) }
+    }
+}
+
+impl<R, W> Wire<R, W>
+where
+    R: AsyncRead + Unpin + Send,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    /// The next line without its end, `None` at the end of the stream. Safe to drop and call again.
+    async fn next_line(&mut self) -> Option<Vec<u8>> {
+        loop {
+            let buffered = self.reader.fill_buf().await.ok()?;
+            if buffered.is_empty() {
+                return None;
+            }
+            let (taken, complete) = match buffered.iter().position(|byte| *byte == b'\n') {
+                Some(end) => (end + 1, true),
+                None => (buffered.len(), false),
+            };
+            // A line beyond the limit is counted and not kept.
+            if self.line.len() <= MESSAGE_MAX {
+                self.line.extend_from_slice(&buffered[..taken]);
+            }
+            self.reader.consume(taken);
+            if complete {
+                return Some(std::mem::take(&mut self.line));
+            }
+        }
+    }
+
+    async fn refuse(&mut self, id: Value, code: i32, message: &str) {
+        let answer = serde_json::json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } });
+        // A client that is gone is noticed by the next read.
+        let _gone = write(&self.writer, answer.to_string().into_bytes()).await;
+    }
+}
+
+async fn write<W: AsyncWrite + Unpin>(writer: &Mutex<W>, mut line: Vec<u8>) -> io::Result<()> {
+    line.push(b'\n');
+    let mut writer = writer.lock().await;
+    writer.write_all(&line).await?;
+    writer.flush().await
+}
+
+impl<R, W> Transport<RoleServer> for Wire<R, W>
+where
+    R: AsyncRead + Unpin + Send,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let writer = self.writer.clone();
+        async move { write(&writer, to_client(&message)?).await }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        loop {
+            let line = self.next_line().await?;
+            if line.len() > MESSAGE_MAX {
+                self.refuse(Value::Null, -32600, "the message is longer than 16 MiB").await;
+                continue;
+            }
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            match from_client(&line) {
+                Ok(message) => return Some(message),
+                Err(Refused { id, code, message }) => self.refuse(id, code, &message).await,
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.writer.lock().await.shutdown().await
+    }
+}
+
+/// A line that is no message we take.
+#[derive(Debug, PartialEq)]
+struct Refused {
+    id: Value,
+    code: i32,
+    message: String,
+}
+
+fn from_client(line: &[u8]) -> Result<RxJsonRpcMessage<RoleServer>, Refused> {
+    let refuse = |id: Option<&RequestId>, code, message: String| {
+        let id = id.and_then(|id| serde_json::to_value(id).ok()).unwrap_or(Value::Null);
+        Err(Refused { id, code, message })
+    };
+    let envelope: Envelope<'_> = match serde_json::from_slice(line) {
+        Ok(envelope) => envelope,
+        Err(error) if error.is_data() => return refuse(None, -32600, format!("not a JSON-RPC message: {error}")),
+        Err(error) => return refuse(None, -32700, format!("not JSON: {error}")),
+    };
+    let passed = envelope.method.as_deref().filter(|method| envelope.id.is_some() && METHODS.contains(method));
+    let Some(method) = passed else {
+        return serde_json::from_slice(line).or_else(|error| {
+            let what = envelope.method.as_deref().unwrap_or("the message");
+            refuse(envelope.id.as_ref(), -32602, format!("{what} can't be read: {error}"))
+        });
+    };
+    let params = envelope.params.map_or("{}", RawValue::get);
+    let body = format!(r#"{{"method":"{PASSED}{method}","params":{params}}}"#);
+    match (serde_json::from_str(&body), envelope.id) {
+        (Ok(request), Some(id)) => Ok(JsonRpcMessage::request(ClientRequest::CustomRequest(request), id)),
+        (Err(error), id) => refuse(id.as_ref(), -32602, format!("{method} can't be read: {error}")),
+        (Ok(_), None) => refuse(None, -32600, "a request needs an id".to_owned()),
+    }
+}
+
+/// Text goes out as it is; it stands on one line.
+fn to_client(message: &TxJsonRpcMessage<RoleServer>) -> io::Result<Vec<u8>> {
+    if let JsonRpcMessage::Response(response) = message
+        && let ServerResult::CustomResult(CustomResult(Value::String(text))) = &response.result
+    {
+        let id = serde_json::to_string(&response.id)?;
+        return Ok(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{text}}}"#).into_bytes());
+    }
+    Ok(serde_json::to_vec(message)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn method(line: &str) -> String {
+        match from_client(line.as_bytes()) {
+            Ok(JsonRpcMessage::Request(request)) => match request.request {
+                ClientRequest::CustomRequest(request) => request.method,
+                other => format!("{other:?}").split('(').next().unwrap_or_default().to_owned(),
+            },
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_passes_as_text_and_what_rmcp_keeps() {
+        assert_eq!(method(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#), "mcplan/tools/list");
+        assert_eq!(method(r#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"x"}}"#), "mcplan/tools/call");
+        assert_eq!(method(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#), "PingRequest");
+    }
+
+    #[test]
+    fn a_line_that_is_no_message_is_answered() {
+        let refused = |line: &str| from_client(line.as_bytes()).unwrap_err();
+        assert_eq!(refused("hello").code, -32700);
+        assert_eq!(refused("[1]").code, -32600);
+        let bad = refused(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[1]}"#);
+        assert_eq!((bad.id, bad.code), (Value::from(7), -32602));
+    }
+}
