@@ -2,5 +2,6 @@
 
 pub mod gate;
 pub mod prompt;
+pub mod results;
 pub mod search;
 pub mod tokens;
