@@ -162,7 +162,9 @@ fn instead_of(block: &Value, cap: Cap<'_>) -> String {
 fn marker(cap: Cap<'_>, size: usize, structured: bool) -> String {
     let Cap { limit, server, tool } = cap;
     let what = if structured { "the structured result" } else { "the result" };
-    format!("\n[… {what} of {tool} (server {server}) has {size} characters and was cut to max_result_chars: {limit} …]\n")
+    format!(
+        "\n[… {what} of {tool} (server {server}) has {size} characters and was cut to max_result_chars: {limit} …]\n"
+    )
 }
 
 /// Cuts the middle out of the texts, taken as one, so that they cost at most `budget` beside the marker.
