@@ -155,7 +155,9 @@ impl Event {
             | Self::ToolQuarantined { .. }
             | Self::BlockOverBudget { .. }
             | Self::PlanRejected { .. } => tracing::warn!("{self}"),
-            Self::ToolInvoked { .. } | Self::SearchQueried { .. } | Self::ToolPromoted { .. } => tracing::debug!("{self}"),
+            Self::ToolInvoked { .. } | Self::SearchQueried { .. } | Self::ToolPromoted { .. } => {
+                tracing::debug!("{self}")
+            }
             _ => tracing::info!("{self}"),
         }
     }
@@ -188,7 +190,9 @@ impl fmt::Display for Event {
             Self::SearchQueried { query, match_count } => write!(f, "{query:?}: {match_count} found"),
             Self::PolicyDenied { operation, rule } => write!(f, "{operation}: {rule}"),
             Self::BlockOverBudget { failure: Some(failure) } => f.write_str(failure),
-            Self::BlockOverBudget { failure: None } => f.write_str("not even counts fit the budget; the block is empty"),
+            Self::BlockOverBudget { failure: None } => {
+                f.write_str("not even counts fit the budget; the block is empty")
+            }
             Self::PlanReloaded { generation, old, new, changes } => {
                 let changes = if changes.is_empty() { "no server touched".to_owned() } else { changes.join(", ") };
                 write!(f, "generation {generation}, {} → {}: {changes}", short(old), short(new))

@@ -131,7 +131,7 @@ fn derive(entry: &ServerEntry) -> Option<ServerName> {
     }
     let command = entry.command.as_ref()?.value.as_str();
     let program = command.rsplit(['/', '\\']).next().unwrap_or(command);
-    let args = entry.args.iter().flat_map(|args| &args.value).map(|arg| arg.value.0.as_str());
+    let mut args = entry.args.iter().flat_map(|args| &args.value).map(|arg| arg.value.0.as_str());
     let launchers = [
         "npx", "uvx", "bunx", "pnpx", "node", "python", "python3", "uv", "deno", "bun", "docker", "podman", "sh",
         "bash", "cmd", "go", "pipx", "ruby", "java", "dotnet",
@@ -140,7 +140,7 @@ fn derive(entry: &ServerEntry) -> Option<ServerName> {
         return ServerName::nearest(plain(program));
     }
     let words = ["run", "exec", "dlx", "-m", "tool", "x", "-y", "--yes", "-c", "/c", "npx", "uvx"];
-    let package = args.filter(|arg| !arg.starts_with('-') && !words.contains(arg) && !arg.contains("${")).next()?;
+    let package = args.find(|arg| !arg.starts_with('-') && !words.contains(arg) && !arg.contains("${"))?;
     ServerName::nearest(plain(package))
 }
 

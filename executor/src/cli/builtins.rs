@@ -10,7 +10,7 @@ use super::report::{self, Outcome};
 
 /// List the servers that `mcp_builtins` can name
 #[derive(Debug, Args)]
-pub struct Builtins {
+pub(super) struct Builtins {
     /// Print JSON
     #[arg(long)]
     json: bool,

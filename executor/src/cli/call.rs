@@ -13,16 +13,15 @@ use super::project::Project;
 use super::report::{self, CouldNot, Outcome};
 use super::run::program;
 use super::{small_runtime, snapshot_of};
-use crate::core::fit;
 use crate::core::gate::{Asked, Denied, Reason, gate};
-use crate::core::results;
+use crate::core::results::{self, Cap};
 use crate::runtime::connection::{self, Context};
 use crate::runtime::executor::{Executor, SHUTDOWN};
 use crate::runtime::process;
 
 /// Call one tool and print its result
 #[derive(Debug, Args)]
-pub struct CallCommand {
+pub(super) struct CallCommand {
     /// The tool, as agents call it
     tool: String,
     /// Its arguments as a JSON object; - reads them from stdin
@@ -73,13 +72,15 @@ impl CallCommand {
             self.arguments.clone()
         };
         serde_json::from_str(&text).map_err(|error| {
-            CouldNot::new(format!("the arguments are no JSON object: {error}; write them like '{{\"path\": \"a.txt\"}}'"))
+            CouldNot::new(format!(
+                "the arguments are no JSON object: {error}; write them like '{{\"path\": \"a.txt\"}}'"
+            ))
         })
     }
 
     /// Text blocks as text, everything else by its kind; the exit code tells whether the tool failed.
     fn print(&self, result: &RawValue) -> Outcome {
-        let outcome = if fit::is_error(result) { Outcome::DoesNotHold } else { Outcome::Fine };
+        let outcome = if results::is_error(result) { Outcome::DoesNotHold } else { Outcome::Fine };
         if self.json {
             report::result(mcplan_compiler::json::pretty(result.get()));
             return outcome;
@@ -123,7 +124,9 @@ async fn call_one(
     connection.close(Instant::now() + Duration::from_secs(2)).await;
     listener.abort();
     let result = result.map_err(|error| failed(error.to_string()))?;
-    Ok(results::cap(result, server.limits.max_result_chars, name, &allowed.get().tool))
+    let cap =
+        Cap { limit: server.limits.max_result_chars, server: name.as_str(), tool: allowed.get().exposed.as_str() };
+    Ok(results::fit(result, cap).result)
 }
 
 /// Without a lock nobody knows whose tool it is until all are connected.
@@ -154,7 +157,9 @@ fn unknown(name: &str) -> Denied {
 /// On the command line the user is the owner of the config, so the reason may be told.
 fn denied(denied: &Denied) -> Outcome {
     match &denied.reason {
-        Reason::Unknown => report::error(format_args!("{denied}; 'mcplan search' finds tools by name and by what they do")),
+        Reason::Unknown => {
+            report::error(format_args!("{denied}; 'mcplan search' finds tools by name and by what they do"))
+        }
         Reason::Hidden(server, why) => report::error(format_args!("{denied}: {server} has it, but {why}")),
     }
     Outcome::DoesNotHold

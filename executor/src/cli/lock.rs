@@ -21,7 +21,7 @@ use crate::runtime::process;
 
 /// Write config.lock.json: what was decided, and what each server says of its tools
 #[derive(Debug, Args)]
-pub struct LockCommand {
+pub(super) struct LockCommand {
     /// Write nothing: exit 0 when the lock fits the config, 1 when it doesn't
     #[arg(long, conflicts_with_all = ["offline", "allow_missing", "server"])]
     check: bool,
@@ -54,7 +54,13 @@ impl LockCommand {
         self.write(&project, &compilation, plan, sources)
     }
 
-    fn write(&self, project: &Project, compilation: &Compilation, plan: Plan, sources: Vec<String>) -> anyhow::Result<Outcome> {
+    fn write(
+        &self,
+        project: &Project,
+        compilation: &Compilation,
+        plan: Plan,
+        sources: Vec<String>,
+    ) -> anyhow::Result<Outcome> {
         debug_assert!(compilation.plan.is_some());
         // A lock that can't be read is no base to build on, but it is no reason to stop either.
         let old = project.read_lock().unwrap_or_else(|problem| {
@@ -108,17 +114,29 @@ impl LockCommand {
             report::note(format_args!("{name}: not in the catalog; its tools are unknown until it can be locked"));
         }
         for (server, tool) in &made.without_text {
-            report::note(format_args!("{server}: the tool {tool} is included now and its text isn't locked; lock this server again"));
+            report::note(format_args!(
+                "{server}: the tool {tool} is included now and its text isn't locked; lock this server again"
+            ));
         }
         let tools: usize = made.lock.catalog.values().map(|server| server.tools.0.len()).sum();
         let path = project.lock.display();
         let what = format!("{} servers, {tools} tools", made.lock.catalog.len());
-        report::result(if written { format!("wrote {path}: {what}\n") } else { format!("{path} is unchanged: {what}\n") });
+        report::result(if written {
+            format!("wrote {path}: {what}\n")
+        } else {
+            format!("{path} is unchanged: {what}\n")
+        });
         let size = made.lock.text().len();
         if size > LARGE_BYTES {
-            let mut largest: Vec<_> = made.lock.catalog.iter().map(|(name, server)| (mcplan_compiler::json::text(server).len(), name)).collect();
+            let mut largest: Vec<_> = made
+                .lock
+                .catalog
+                .iter()
+                .map(|(name, server)| (mcplan_compiler::json::text(server).len(), name))
+                .collect();
             largest.sort_by(|a, b| b.cmp(a));
-            let largest: Vec<_> = largest.iter().take(3).map(|(size, name)| format!("{name} {} KiB", size / 1024)).collect();
+            let largest: Vec<_> =
+                largest.iter().take(3).map(|(size, name)| format!("{name} {} KiB", size / 1024)).collect();
             report::warning(format_args!(
                 "the lock has {} KiB, and a Kubernetes ConfigMap holds 1024; the largest servers are {}",
                 size / 1024,

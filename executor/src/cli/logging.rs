@@ -9,7 +9,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// How much is logged, and how.
 #[derive(Debug, Args)]
-pub struct Logging {
+pub(super) struct Logging {
     /// Log less: only warnings (-q), only errors (-qq)
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     quiet: u8,

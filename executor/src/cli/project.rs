@@ -13,7 +13,7 @@ const DEFAULTS: [&str; 2] = ["config.yml", "mcplan.yml"];
 
 /// A config and what lies beside it.
 #[derive(Clone, Debug)]
-pub struct Project {
+pub(super) struct Project {
     /// The config as the user named it.
     pub config: PathBuf,
     /// The directory that its relative paths are relative to.
@@ -24,7 +24,7 @@ pub struct Project {
 
 impl Project {
     /// The project of a config.
-    pub fn new(config: PathBuf) -> Self {
+    pub(super) fn new(config: PathBuf) -> Self {
         let directory = crate::runtime::executor::directory_of(&config);
         let lock = config.with_extension("lock.json");
         Self { config, directory, lock }
@@ -34,7 +34,7 @@ impl Project {
     ///
     /// # Errors
     /// When none is there.
-    pub fn find(config: Option<PathBuf>) -> Result<Self, CouldNot> {
+    pub(super) fn find(config: Option<PathBuf>) -> Result<Self, CouldNot> {
         if let Some(config) = config {
             return Ok(Self::new(config));
         }
@@ -51,14 +51,14 @@ impl Project {
     ///
     /// # Errors
     /// When it can't be read.
-    pub fn compile(&self) -> Result<Compilation, CouldNot> {
+    pub(super) fn compile(&self) -> Result<Compilation, CouldNot> {
         let path = self.config.display().to_string();
         compile(&path, &DiskSources { main: &self.config, directory: &self.directory })
             .map_err(|error| CouldNot::new(format!("{path} can't be read: {error}")))
     }
 
     /// The files of a compilation as the lock names them: relative to the config's directory.
-    pub fn sources(&self, compilation: &Compilation) -> Vec<String> {
+    pub(super) fn sources(&self, compilation: &Compilation) -> Vec<String> {
         let name = self.config.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         std::iter::once(name).chain(compilation.files.iter().skip(1).cloned()).collect()
     }
@@ -67,7 +67,7 @@ impl Project {
     ///
     /// # Errors
     /// When it can't be read or isn't a lock of this version.
-    pub fn read_lock(&self) -> Result<Option<Lock>, LockProblem> {
+    pub(super) fn read_lock(&self) -> Result<Option<Lock>, LockProblem> {
         let text = match std::fs::read_to_string(&self.lock) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -81,7 +81,7 @@ impl Project {
     ///
     /// # Errors
     /// When there is none, or it can't be used.
-    pub fn need_lock(&self) -> Result<Lock, CouldNot> {
+    pub(super) fn need_lock(&self) -> Result<Lock, CouldNot> {
         match self.read_lock() {
             Ok(Some(lock)) => Ok(lock),
             Ok(None) => Err(CouldNot::new(format!("no lock here ({}): run 'mcplan lock'", self.lock.display()))),
@@ -92,7 +92,7 @@ impl Project {
 
 impl Project {
     /// Says so when the config compiles to another plan than the lock's.
-    pub fn warn_if_stale(&self, lock: &Lock) {
+    pub(super) fn warn_if_stale(&self, lock: &Lock) {
         let Ok(compilation) = self.compile() else { return };
         let sources = self.sources(&compilation);
         let fits = compilation.plan.as_ref().is_some_and(|plan| lock.check(plan, &sources).is_empty());
@@ -109,8 +109,9 @@ impl Project {
     ///
     /// # Errors
     /// When it can't be written.
-    pub fn write_lock(&self, lock: &Lock) -> Result<bool, CouldNot> {
-        let failed = |error: std::io::Error| CouldNot::new(format!("{} can't be written: {error}", self.lock.display()));
+    pub(super) fn write_lock(&self, lock: &Lock) -> Result<bool, CouldNot> {
+        let failed =
+            |error: std::io::Error| CouldNot::new(format!("{} can't be written: {error}", self.lock.display()));
         let text = lock.text();
         // Two at once: one waits for the other, and neither file is ever half of each.
         let guard_path = self.directory.join(format!(".{}.writing", file_name(&self.lock)));
@@ -141,7 +142,7 @@ fn file_name(path: &Path) -> String {
 /// A lock that is there and can't be used.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{}: {reason}", path.display())]
-pub struct LockProblem {
+pub(super) struct LockProblem {
     path: PathBuf,
     reason: String,
 }

@@ -15,7 +15,7 @@ use crate::core::tokens;
 
 /// Print the <AVAILABLE_MCP_TOOLS> block, from the lock: nothing is started
 #[derive(Debug, Args)]
-pub struct Render {
+pub(super) struct Render {
     /// Compare with a committed snapshot: exit 1 and show the difference when it isn't the same
     #[arg(long, value_name = "FILE")]
     check: Option<PathBuf>,
@@ -65,7 +65,11 @@ fn telemetry(block: &Rendered, budget: Budget) -> anyhow::Result<serde_json::Val
 fn check(path: &Path, text: &str) -> anyhow::Result<Outcome> {
     let shown = path.display();
     let committed = std::fs::read_to_string(path)
-        .map_err(|error| CouldNot::new(format!("the snapshot {shown} can't be read: {error}; make it with 'mcplan render > {shown}'")))?
+        .map_err(|error| {
+            CouldNot::new(format!(
+                "the snapshot {shown} can't be read: {error}; make it with 'mcplan render > {shown}'"
+            ))
+        })?
         .replace("\r\n", "\n");
     let now = if text.is_empty() { String::new() } else { format!("{}\n", text.trim_end_matches('\n')) };
     if committed == now {

@@ -10,7 +10,7 @@ use mcplan_compiler::render::{self, Human};
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Outcome {
+pub(super) enum Outcome {
     /// Fine.
     Fine,
     /// What was asked about does not hold: errors, drift, a failed call.
@@ -31,11 +31,11 @@ impl From<Outcome> for ExitCode {
 
 /// Why a command could not find out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CouldNot(String);
+pub(super) struct CouldNot(String);
 
 impl CouldNot {
     /// With what is said to the user: one sentence, without a final stop.
-    pub fn new(message: impl Into<String>) -> Self {
+    pub(super) fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
 }
@@ -49,29 +49,29 @@ impl fmt::Display for CouldNot {
 impl std::error::Error for CouldNot {}
 
 /// Prints an error to stderr.
-pub fn error(message: impl fmt::Display) {
+pub(super) fn error(message: impl fmt::Display) {
     anstream::eprintln!("error: {message}");
 }
 
 /// Prints a warning to stderr.
-pub fn warning(message: impl fmt::Display) {
+pub(super) fn warning(message: impl fmt::Display) {
     anstream::eprintln!("warning: {message}");
 }
 
 /// Prints something worth knowing to stderr.
-pub fn note(message: impl fmt::Display) {
+pub(super) fn note(message: impl fmt::Display) {
     anstream::eprintln!("{message}");
 }
 
 /// Prints a result to stdout, as it is.
-pub fn result(text: impl fmt::Display) {
+pub(super) fn result(text: impl fmt::Display) {
     use std::io::Write as _;
     // A reader that has seen enough (`| head`) is no error of ours.
     let _closed = write!(anstream::stdout(), "{text}");
 }
 
 /// Ends a command.
-pub fn finish(result: anyhow::Result<Outcome>) -> ExitCode {
+pub(super) fn finish(result: anyhow::Result<Outcome>) -> ExitCode {
     match result {
         Ok(outcome) => outcome.into(),
         Err(problem) => {
@@ -83,7 +83,7 @@ pub fn finish(result: anyhow::Result<Outcome>) -> ExitCode {
 
 /// Errors, warnings and notes of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Count {
+pub(super) struct Count {
     /// Problems that stop a plan.
     pub errors: usize,
     /// Problems that don't.
@@ -92,7 +92,7 @@ pub struct Count {
 
 impl Count {
     /// Counts; with `deny_warnings` a warning is an error.
-    pub fn of(diagnostics: &[Diagnostic], deny_warnings: bool) -> Self {
+    pub(super) fn of(diagnostics: &[Diagnostic], deny_warnings: bool) -> Self {
         let count = |severity| diagnostics.iter().filter(|d| d.severity == severity).count();
         let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
         if deny_warnings { Self { errors: errors + warnings, warnings: 0 } } else { Self { errors, warnings } }
@@ -111,12 +111,12 @@ impl fmt::Display for Count {
 }
 
 /// Prints the diagnostics of a compilation to stderr for a person.
-pub fn diagnostics(compilation: &Compilation) {
+pub(super) fn diagnostics(compilation: &Compilation) {
     anstream::eprint!("{}", human(&compilation.diagnostics, compilation, true));
 }
 
 /// The diagnostics as a person reads them.
-pub fn human(diagnostics: &[Diagnostic], compilation: &Compilation, styled: bool) -> String {
+pub(super) fn human(diagnostics: &[Diagnostic], compilation: &Compilation, styled: bool) -> String {
     render::human(diagnostics, &compilation.texts, Human { styled, ..Human::default() })
 }
 
@@ -124,7 +124,7 @@ pub fn human(diagnostics: &[Diagnostic], compilation: &Compilation, styled: bool
 ///
 /// # Errors
 /// When there is no plan: what was asked about does not hold.
-pub fn plan(compilation: Compilation) -> Result<Compilation, Outcome> {
+pub(super) fn plan(compilation: Compilation) -> Result<Compilation, Outcome> {
     if compilation.plan.is_some() {
         return Ok(compilation);
     }

@@ -23,7 +23,7 @@ use crate::serve::mcp;
 
 /// Run the plan: connect the servers and serve agents
 #[derive(Debug, Args)]
-pub struct Run {
+pub(super) struct Run {
     /// Be an MCP server on stdin and stdout
     #[arg(long, required = true)]
     stdio: bool,
@@ -114,13 +114,11 @@ impl Run {
 
     fn follow(&self, project: &Project, executor: &Executor) -> anyhow::Result<tokio::task::JoinHandle<()>> {
         let project = project.clone();
-        let watcher = Watcher::new(&load(&project).files)
-            .map_err(|error| CouldNot::new(format!("the config's directory can't be watched: {error}; --no-watch does without")))?;
-        let mut hangup = Signals::new()?;
-        let executor = executor.clone();
-        Ok(tokio::spawn(async move {
-            follow(executor, watcher, || load(&project), async || hangup.reload().await).await;
-        }))
+        let watcher = Watcher::new(&load(&project).files).map_err(|error| {
+            CouldNot::new(format!("the config's directory can't be watched: {error}; --no-watch does without"))
+        })?;
+        let signals = Signals::new()?;
+        Ok(tokio::spawn(follow(executor.clone(), watcher, move || load(&project), signals)))
     }
 }
 
@@ -163,10 +161,7 @@ fn judge(project: &Project, compilation: &Compilation) -> Result<Program, Refuse
     if let Some(lock) = &lock
         && !lock.check(plan, &project.sources(compilation)).is_empty()
     {
-        tracing::warn!(
-            "lock-stale: {} doesn't fit the config any more; run 'mcplan lock'",
-            project.lock.display()
-        );
+        tracing::warn!("lock-stale: {} doesn't fit the config any more; run 'mcplan lock'", project.lock.display());
     }
     Ok(Program { plan: Arc::new(plan.clone()), lock: lock.map(Arc::new), template: Arc::new(template) })
 }

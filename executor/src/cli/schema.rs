@@ -7,7 +7,7 @@ use super::report::{self, Outcome};
 
 /// Print the JSON schema of a config or a lock
 #[derive(Debug, Args)]
-pub struct SchemaCommand {
+pub(super) struct SchemaCommand {
     /// Of which file
     #[arg(value_enum)]
     of: Of,

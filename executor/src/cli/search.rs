@@ -14,7 +14,7 @@ use crate::core::snapshot::SEARCH_LIMIT;
 
 /// Search the tools, from the lock: what an agent's search would find
 #[derive(Debug, Args)]
-pub struct SearchCommand {
+pub(super) struct SearchCommand {
     /// What the tool should do, or its name
     #[arg(required = true)]
     query: Vec<String>,

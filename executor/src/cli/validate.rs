@@ -7,11 +7,11 @@ use mcplan_compiler::render;
 use serde_json::{Value, json};
 
 use super::project::Project;
-use super::report::{self, Count, CouldNot, Outcome};
+use super::report::{self, CouldNot, Count, Outcome};
 
 /// Check configs: every mistake in one run, offline, nothing is started.
 #[derive(Debug, Args)]
-pub struct Validate {
+pub(super) struct Validate {
     /// The configs to check [default: ./config.yml, then ./mcplan.yml]
     files: Vec<PathBuf>,
     /// How to print what was found
@@ -75,7 +75,8 @@ impl Validate {
 }
 
 fn unreadable(path: String, problem: &CouldNot) -> Checked {
-    let json = json!({ "path": path, "unreadable": problem.to_string(), "diagnostics": [], "errors": 0, "warnings": 0 });
+    let json =
+        json!({ "path": path, "unreadable": problem.to_string(), "diagnostics": [], "errors": 0, "warnings": 0 });
     Checked { outcome: Outcome::CouldNotFindOut, report: String::new(), summary: format!("error: {problem}"), json }
 }
 

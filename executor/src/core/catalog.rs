@@ -127,8 +127,7 @@ impl Catalog {
         for (server, listing) in &listed {
             catalog.add(plan, server, listing, &names);
         }
-        catalog.by_name =
-            catalog.tools.iter().enumerate().map(|(index, tool)| (tool.exposed.clone(), index)).collect();
+        catalog.by_name = catalog.tools.iter().enumerate().map(|(index, tool)| (tool.exposed.clone(), index)).collect();
         catalog
     }
 
@@ -185,8 +184,11 @@ impl Catalog {
 
     /// Whether the other one holds the same: tools, texts, order, deferral and reasons.
     pub fn same(&self, other: &Self) -> bool {
-        let equal = |(a, b): (&CatalogTool, &CatalogTool)| a.text == b.text && a.deferred == b.deferred && a.server == b.server;
-        self.tools.len() == other.tools.len() && self.tools.iter().zip(&other.tools).all(equal) && self.hidden == other.hidden
+        let equal =
+            |(a, b): (&CatalogTool, &CatalogTool)| a.text == b.text && a.deferred == b.deferred && a.server == b.server;
+        self.tools.len() == other.tools.len()
+            && self.tools.iter().zip(&other.tools).all(equal)
+            && self.hidden == other.hidden
     }
 }
 
@@ -268,7 +270,9 @@ pub(crate) mod tests {
         let both = plan("mcp_servers: [{ name: a, command: x }]");
         let one = plan("mcp_servers: [{ name: a, command: x, tools: { exclude: [x.y] } }]");
         let lists = listings(&[("a", &["x.y", "x y"])]);
-        let name = |plan: &Plan| Catalog::build(plan, &lists).tools().iter().find(|t| t.entry.known.name == "x y").unwrap().exposed.clone();
+        let name = |plan: &Plan| {
+            Catalog::build(plan, &lists).tools().iter().find(|t| t.entry.known.name == "x y").unwrap().exposed.clone()
+        };
         assert_eq!(name(&both), name(&one));
     }
 
@@ -282,7 +286,10 @@ pub(crate) mod tests {
 
     #[test]
     fn disabled_servers_offer_nothing() {
-        for config in ["mcp_servers: [{ name: a, command: x, enabled: false }]", "mcp_servers: [{ name: a, command: x }]\nmcp: { enabled: false }"] {
+        for config in [
+            "mcp_servers: [{ name: a, command: x, enabled: false }]",
+            "mcp_servers: [{ name: a, command: x }]\nmcp: { enabled: false }",
+        ] {
             assert!(Catalog::build(&plan(config), &listings(&[("a", &["x"])])).tools().is_empty());
         }
     }

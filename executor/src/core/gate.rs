@@ -107,7 +107,9 @@ mod tests {
             let allowed = gate(&catalog, asked(tool.exposed.as_str())).unwrap();
             assert_eq!(allowed.get().tool, tool.entry.known.name);
         }
-        for name in ["mcp__a__delete_entity", "mcp__a__DELETE_ENTITY", "delete_entity", "a__delete_entity", "mcp__a__nope", ""] {
+        for name in
+            ["mcp__a__delete_entity", "mcp__a__DELETE_ENTITY", "delete_entity", "a__delete_entity", "mcp__a__nope", ""]
+        {
             let denied = gate(&catalog, asked(name)).unwrap_err();
             assert_eq!(denied.to_string(), format!("unknown tool: {name}"), "one text, hidden or not");
         }

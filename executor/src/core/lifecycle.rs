@@ -290,7 +290,8 @@ mod tests {
         let (seconds, state) = delays(lifecycle("url: 'https://x.example/mcp'"));
         assert_eq!(seconds, [1.0, 2.0, 4.0, 8.0, 16.0]);
         assert_eq!(state, State::Failed { cause: "refused (given up after 6 attempts)".into() });
-        let (seconds, _) = delays(lifecycle("url: 'https://x.example/mcp', reconnect: { attempts: 7, max_seconds: 5 }"));
+        let (seconds, _) =
+            delays(lifecycle("url: 'https://x.example/mcp', reconnect: { attempts: 7, max_seconds: 5 }"));
         assert_eq!(seconds, [1.0, 2.0, 4.0, 5.0, 5.0, 5.0, 5.0]);
     }
 

@@ -115,14 +115,18 @@ impl Search {
 
 /// The answer to a search, for a model to read.
 pub fn search_text(snapshot: &Snapshot, search: &Search, hits: &[&CatalogTool], mode: Disclosure) -> String {
-    let asked = search.queries.iter().map(|query| format!("\"{}\"", cut(&clean(query), 200))).collect::<Vec<_>>().join(", ");
+    let asked =
+        search.queries.iter().map(|query| format!("\"{}\"", cut(&clean(query), 200))).collect::<Vec<_>>().join(", ");
     if hits.is_empty() {
         return nothing_found(snapshot, search, &asked);
     }
     let mut out = format!("{} {} for {asked}:\n", hits.len(), if hits.len() == 1 { "tool" } else { "tools" });
     for tool in hits {
         let known = &tool.entry.known;
-        let description = cut(&clean(known.description.as_deref().or(known.display_title()).unwrap_or_default()), DESCRIPTION_MAX_CHARS);
+        let description = cut(
+            &clean(known.description.as_deref().or(known.display_title()).unwrap_or_default()),
+            DESCRIPTION_MAX_CHARS,
+        );
         let _ = write!(out, "\n{} (server {}{})\n", tool.exposed, tool.server, hints(tool));
         if !description.is_empty() {
             let _ = writeln!(out, "{description}");
@@ -130,7 +134,9 @@ pub fn search_text(snapshot: &Snapshot, search: &Search, hits: &[&CatalogTool], 
         let _ = writeln!(out, "input schema: {}", bounded_schema(&known.input_schema));
     }
     let how = match mode {
-        Disclosure::Promote => format!("\nThey are in the tool list now. If you don't see them there, use {CALL_TOOL}."),
+        Disclosure::Promote => {
+            format!("\nThey are in the tool list now. If you don't see them there, use {CALL_TOOL}.")
+        }
         Disclosure::Bridge => format!("\nCall one with {CALL_TOOL} {{\"name\": …, \"arguments\": {{…}}}}."),
         Disclosure::All => "\nThey are in the tool list.".to_owned(),
     };
@@ -144,7 +150,11 @@ fn nothing_found(snapshot: &Snapshot, search: &Search, asked: &str) -> String {
     if let Some(server) = &search.server
         && !servers.contains(&server.as_str())
     {
-        return format!("There is no server \"{}\" with tools. Servers: {}.", cut(&clean(server), 64), servers.join(", "));
+        return format!(
+            "There is no server \"{}\" with tools. Servers: {}.",
+            cut(&clean(server), 64),
+            servers.join(", ")
+        );
     }
     if servers.is_empty() {
         return format!("No tool for {asked}: no server has any tool at the moment.");
@@ -185,10 +195,15 @@ fn bounded_schema(schema: &Value) -> String {
         .and_then(Value::as_object)
         .into_iter()
         .flatten()
-        .map(|(name, property)| (name.clone(), json!({ "type": property.get("type").cloned().unwrap_or(json!("object")) })))
+        .map(|(name, property)| {
+            (name.clone(), json!({ "type": property.get("type").cloned().unwrap_or(json!("object")) }))
+        })
         .collect();
     let required = schema.get("required").cloned().unwrap_or(json!([]));
-    cut(&json!({ "type": "object", "properties": types, "required": required, "x-cut": true }).to_string(), SCHEMA_MAX_CHARS)
+    cut(
+        &json!({ "type": "object", "properties": types, "required": required, "x-cut": true }).to_string(),
+        SCHEMA_MAX_CHARS,
+    )
 }
 
 /// Removes what explains and doesn't constrain, except on the first level of parameters.
@@ -238,7 +253,8 @@ mod tests {
         assert_eq!(search(json!({ "query": "x", "limit": 0 })), expected(&["x"], 1));
         assert_eq!(search(json!({ "query": "x", "limit": 1e9 })), expected(&["x"], 50));
         assert_eq!(search(json!({ "queries": ["a", " ", "b"] })), expected(&["a", "b"], 5));
-        for bad in [json!({}), json!({ "query": " " }), json!({ "query": 1 }), json!({ "query": "x", "limit": "many" })] {
+        for bad in [json!({}), json!({ "query": " " }), json!({ "query": 1 }), json!({ "query": "x", "limit": "many" })]
+        {
             assert!(search(bad.clone()).is_err(), "{bad}");
         }
     }

@@ -3,12 +3,13 @@
 pub mod activation;
 pub mod catalog;
 pub mod coalesce;
-pub mod fit;
+pub mod era;
 pub mod gate;
 pub mod lifecycle;
 pub mod meta;
 pub mod prompt;
 pub mod reconcile;
+pub mod results;
 pub mod search;
 pub mod session;
 pub mod snapshot;

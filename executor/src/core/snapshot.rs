@@ -53,7 +53,10 @@ pub struct Snapshot {
 
 impl std::fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Snapshot").field("generation", &self.generation).field("health", &self.health).finish_non_exhaustive()
+        f.debug_struct("Snapshot")
+            .field("generation", &self.generation)
+            .field("health", &self.health)
+            .finish_non_exhaustive()
     }
 }
 

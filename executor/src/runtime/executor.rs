@@ -17,7 +17,7 @@ use super::supervisor::{Message, Program, Reloaded, Supervisor};
 use super::view::View;
 use crate::core::gate::{Allowed, Call};
 use crate::core::lifecycle::State;
-use crate::core::fit;
+use crate::core::results::{self, Cap};
 use crate::event::Event;
 
 /// The whole of a shutdown, at most; half of it is for calls in flight.
@@ -110,7 +110,7 @@ impl Executor {
         let began = Instant::now();
         let result = self.call_within_plan(call, progress, cancel).await;
         let (success, result_chars) = match &result {
-            Ok(text) => (!fit::is_error(text), text.get().len()),
+            Ok(text) => (!results::is_error(text), text.get().len()),
             Err(_) => (false, 0),
         };
         Event::ToolInvoked {
@@ -135,7 +135,12 @@ impl Executor {
         let mut made = std::pin::pin!(connection.call(call, progress, stop.clone()));
         let denied = self.denied(call.get());
         tokio::select! {
-            result = &mut made => Ok(result?),
+            result = &mut made => {
+                let server = call.get().server.as_str();
+                let limit = self.view().snapshot.plan.server(server).map_or(0, |server| server.limits.max_result_chars);
+                let cap = Cap { limit, server, tool: call.get().exposed.as_str() };
+                Ok(results::fit(result?, cap).result)
+            }
             () = denied => {
                 stop.cancel();
                 // Lets the cancellation go upstream before the connection is forgotten.
@@ -196,7 +201,9 @@ impl Executor {
             }
             let changed = async {
                 match deadline {
-                    Some((until, seconds)) => tokio::time::timeout_at(until, views.changed()).await.map_err(|_| seconds),
+                    Some((until, seconds)) => {
+                        tokio::time::timeout_at(until, views.changed()).await.map_err(|_| seconds)
+                    }
                     None => Ok(views.changed().await),
                 }
             };

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use mcplan_compiler::json;
 
 use super::executor::Executor;
+use super::signals::Signals;
 use super::supervisor::Program;
 use super::watcher::Watcher;
 use crate::event::Event;
@@ -19,19 +20,19 @@ pub struct Loaded {
 
 /// Follows the files of a program until nothing can change any more.
 ///
-/// `load` reads them; `told` wakes it by hand, as SIGHUP does.
+/// `load` reads them; SIGHUP has them read too.
 pub async fn follow(
     executor: Executor,
     mut watcher: Watcher,
     load: impl Fn() -> Loaded + Send + Sync,
-    mut told: impl AsyncFnMut(),
+    mut signals: Signals,
 ) {
     let mut judged = Judged::default();
     judged.serves(&executor);
     loop {
         tokio::select! {
             more = watcher.changed() => if !more { return },
-            () = told() => judged.rejected = None,
+            () = signals.reload() => judged.rejected = None,
         }
         let loaded = load();
         if let Err(error) = watcher.watch(&loaded.files) {

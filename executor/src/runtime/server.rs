@@ -228,7 +228,8 @@ impl ServerTask {
             Happened::ServerWarning { server: name.clone(), message: warning.clone() }.log();
         }
         for bad in &observed.quarantined {
-            Happened::ToolQuarantined { server: name.clone(), tool: bad.name.clone(), reason: bad.reason.clone() }.log();
+            Happened::ToolQuarantined { server: name.clone(), tool: bad.name.clone(), reason: bad.reason.clone() }
+                .log();
         }
         Happened::ServerConnected {
             server: name.clone(),
@@ -331,7 +332,8 @@ impl ServerTask {
         let server = self.begin.server.name.clone();
         match self.life.state() {
             State::Waiting { attempt, delay, cause } => {
-                Happened::ServerConnectFailed { server: server.clone(), cause: cause.clone(), is_terminal: false }.log();
+                Happened::ServerConnectFailed { server: server.clone(), cause: cause.clone(), is_terminal: false }
+                    .log();
                 Happened::ServerReconnecting { server, attempt: *attempt, backoff_s: delay.as_secs_f64() }.log();
             }
             State::Failed { cause } => {

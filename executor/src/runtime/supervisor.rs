@@ -225,7 +225,10 @@ impl Supervisor {
         instance.connection = report.connection;
         instance.observed = report.observed;
         let tried = instance.tried;
-        if is_next && tried && let Some(next) = seat.next.take() {
+        if is_next
+            && tried
+            && let Some(next) = seat.next.take()
+        {
             // Ready: it takes over. Failed: the file is the truth, so the old one ends all the same.
             let old = std::mem::replace(&mut seat.current, next);
             self.leaving.push((old, drain_limit(&self.program.plan, &report.server)));
@@ -359,7 +362,11 @@ fn retire(instance: &Instance, drain: Duration) {
 /// How long calls in flight may go on when their connection is replaced: as long as a call may take.
 fn drain_limit(plan: &Plan, name: &ServerName) -> Duration {
     let seconds = plan.server(name.as_str()).map_or(0.0, |server| server.limits.call_timeout_seconds);
-    if seconds > 0.0 { Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX) } else { Duration::from_secs(3600) }
+    if seconds > 0.0 {
+        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+    } else {
+        Duration::from_secs(3600)
+    }
 }
 
 fn health(seat: &Seat) -> Health {
@@ -367,7 +374,9 @@ fn health(seat: &Seat) -> Health {
     Health {
         state: current.state.clone(),
         attempts: current.attempts,
-        settled: current.tried || seat.listing.is_some() || matches!(current.state, State::Parked | State::Unmet { .. }),
+        settled: current.tried
+            || seat.listing.is_some()
+            || matches!(current.state, State::Parked | State::Unmet { .. }),
         quarantined: current.observed.as_ref().map(|observed| observed.quarantined.clone()).unwrap_or_default(),
         warnings: current.observed.as_ref().map(|observed| observed.warnings.clone()).unwrap_or_default(),
     }

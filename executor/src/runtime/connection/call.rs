@@ -57,7 +57,10 @@ impl Connection {
         progress: Option<mpsc::Sender<Progress>>,
         cancel: CancellationToken,
     ) -> Result<Box<RawValue>, CallError> {
-        let call = call.get();
+        self.send(call.get(), Caller { progress, cancel }).await
+    }
+
+    pub(super) async fn send(&self, call: &Call, caller: Caller) -> Result<Box<RawValue>, CallError> {
         let mut params = Map::new();
         params.insert("name".to_owned(), json!(call.tool));
         params.insert("arguments".to_owned(), Value::Object(call.arguments.clone()));
@@ -69,7 +72,7 @@ impl Connection {
             limits: vec![(Limit::Call, limits.call_timeout_seconds), (Limit::Idle, limits.idle_timeout_seconds)],
             repeatable: self.inner.is_repeatable(&call.tool),
         };
-        self.inner.request(request, Caller { progress, cancel }).await
+        self.inner.request(request, caller).await
     }
 }
 

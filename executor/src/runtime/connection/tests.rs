@@ -1,1 +1,452 @@
+//! Protocol behaviour over in-memory streams, with the clock paused; HTTP and processes have files of their own.
 
+use super::call::Caller;
+use super::*;
+use crate::core::gate::Call;
+use serde_json::{Value, json};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, duplex, split,
+};
+
+mod http;
+mod process;
+
+pub(super) fn server(launch: Value, limits: Value) -> Server {
+    let mut all = json!({
+        "name": "fake", "description": null, "origin": "config", "defer": true, "enabled": true, "required": false,
+        "tools": {"include": null, "exclude": [], "always": []}, "when_env": [], "replace": "swap",
+        "reconnect": {"attempts": 1, "initial_seconds": 1.0, "max_seconds": 1.0, "jitter_seconds": 0.0},
+        "limits": {"timeout_seconds": 20.0, "request_timeout_seconds": 60.0, "call_timeout_seconds": 120.0,
+                   "idle_timeout_seconds": 0.0, "max_result_chars": 0},
+    });
+    for (key, value) in launch.as_object().unwrap() {
+        all[key] = value.clone();
+    }
+    for (key, value) in limits.as_object().unwrap() {
+        all["limits"][key] = value.clone();
+    }
+    serde_json::from_value(all).unwrap()
+}
+
+fn fake_server(limits: Value) -> Server {
+    let launch = json!({"transport": "stdio", "command": "fake", "args": [], "env": {}, "cwd": ".",
+                        "environment": "minimal", "restart": "never"});
+    server(launch, limits)
+}
+
+pub(super) fn tool_call(tool: &str, arguments: Value) -> Call {
+    Call {
+        server: ServerName::new("fake").unwrap(),
+        tool: tool.to_owned(),
+        exposed: serde_json::from_value(json!(format!("mcp__fake__{tool}"))).unwrap(),
+        arguments: arguments.as_object().unwrap().clone(),
+        meta: Map::new(),
+    }
+}
+
+use serde_json::Map;
+
+/// A server that says what a test tells it to.
+struct Fake {
+    lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    writer: WriteHalf<DuplexStream>,
+}
+
+impl Fake {
+    async fn next(&mut self) -> Value {
+        let line = self.lines.next_line().await.unwrap().expect("the client hung up");
+        serde_json::from_str(&line).unwrap()
+    }
+
+    async fn expect(&mut self, method: &str) -> Value {
+        let message = self.next().await;
+        assert_eq!(message["method"], method, "{message}");
+        message
+    }
+
+    async fn say(&mut self, text: &str) {
+        self.writer.write_all(text.as_bytes()).await.unwrap();
+        self.writer.write_all(b"\n").await.unwrap();
+    }
+
+    async fn answer(&mut self, request: &Value, result: &str) {
+        self.say(&format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, request["id"])).await;
+    }
+
+    async fn fail(&mut self, request: &Value, code: i32, message: &str) {
+        let error = json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": message}});
+        self.say(&error.to_string()).await;
+    }
+
+    /// Answers `initialize` and takes `initialized`.
+    async fn shake_hands(&mut self, capabilities: &str) -> Value {
+        let request = self.expect("initialize").await;
+        let result = format!(
+            r#"{{"protocolVersion":"2025-11-25","capabilities":{capabilities},"serverInfo":{{"name":"n","version":"1"}},"instructions":"be nice"}}"#
+        );
+        self.answer(&request, &result).await;
+        self.expect("notifications/initialized").await;
+        request
+    }
+
+    async fn progress(&mut self, call: &Value, progress: u32) {
+        let token = &call["params"]["_meta"]["progressToken"];
+        assert!(token.is_number() || token.is_string(), "{call}");
+        let notice = json!({"jsonrpc": "2.0", "method": "notifications/progress",
+                            "params": {"progressToken": token, "progress": progress, "total": 9, "message": "m"}});
+        self.say(&notice.to_string()).await;
+    }
+}
+
+type Outcome = Result<(Connection, Observed), ConnectError>;
+
+/// A connection attempt to a fake, and the fake.
+fn dial(server: &Server) -> (impl Future<Output = Outcome>, Fake, mpsc::Receiver<Event>) {
+    let (ours, theirs) = duplex(1 << 20);
+    let (reader, writer) = split(ours);
+    let (their_reader, their_writer) = split(theirs);
+    let (events, received) = mpsc::channel(64);
+    let mask = Mask::new([("${TOKEN}".to_owned(), "hunter2-secret".to_owned())]);
+    let attempt = over_streams(server, mask, (reader, writer), Attended::streams(), events);
+    (attempt, Fake { lines: BufReader::new(their_reader).lines(), writer: their_writer }, received)
+}
+
+/// Connected to a fake without any list.
+async fn connected(limits: Value) -> (Connection, Fake, mpsc::Receiver<Event>) {
+    let server = fake_server(limits);
+    let (attempt, mut fake, events) = dial(&server);
+    let (outcome, _) = tokio::join!(attempt, fake.shake_hands("{}"));
+    let (connection, _) = outcome.unwrap();
+    (connection, fake, events)
+}
+
+const ODD: &str = r#"{"content":[{"type":"hologram","n":1.50}],"zz":{"b":1,"a":2},"structuredContent":{"x":1e400}}"#;
+
+#[tokio::test(start_paused = true)]
+async fn lists_and_results_come_through_as_they_are() {
+    let server = fake_server(json!({}));
+    let (attempt, mut fake, _events) = dial(&server);
+    let script = async {
+        let initialize = fake.shake_hands(r#"{"tools":{},"prompts":{},"resources":{}}"#).await;
+        assert_eq!(initialize["params"]["protocolVersion"], "2025-11-25");
+        let capabilities = &initialize["params"]["capabilities"];
+        assert!(capabilities["roots"].is_object() && capabilities["elicitation"].is_object(), "{capabilities}");
+        assert!(capabilities.get("sampling").is_none(), "{capabilities}");
+        let first = fake.expect("tools/list").await;
+        assert!(first["params"].get("cursor").is_none());
+        fake.answer(&first, r#"{"tools":[{"name":"a","inputSchema":{"type":"object"},"execution":{"n":1.50}},{"name":"bad","inputSchema":{"type":"string"}}],"nextCursor":"2"}"#).await;
+        let second = fake.expect("tools/list").await;
+        assert_eq!(second["params"]["cursor"], "2");
+        fake.answer(&second, r#"{"tools":[{"name":"b","inputSchema":{"type":"object"}}]}"#).await;
+        let prompts = fake.expect("prompts/list").await;
+        fake.fail(&prompts, -32601, "no such method").await;
+        let templates = fake.expect("resources/templates/list").await;
+        fake.answer(&templates, r#"{"resourceTemplates":[{"uriTemplate":"x://{y}","name":"t"},7]}"#).await;
+        let resources = fake.expect("resources/list").await;
+        fake.answer(&resources, r#"{"resources":[{"uri":"x://1","name":"r"}],"nextCursor":"more"}"#).await;
+        fake
+    };
+    let (outcome, mut fake) = tokio::join!(attempt, script);
+    let (connection, observed) = outcome.unwrap();
+    let names: Vec<_> = observed.tools.iter().map(|tool| tool.known.name.as_str()).collect();
+    assert_eq!(names, ["a", "b"]);
+    assert!(observed.tools[0].raw.get().contains(r#""execution":{"n":1.50}"#));
+    assert_eq!(observed.quarantined.iter().map(|item| item.name.as_str()).collect::<Vec<_>>(), ["bad", "(no name)"]);
+    assert_eq!(observed.resource_templates.len(), 1);
+    assert!(observed.resources);
+    assert_eq!(observed.introduction.instructions.as_deref(), Some("be nice"));
+    assert_eq!(observed.warnings.len(), 1);
+    assert!(observed.warnings[0].starts_with("prompts/list failed, so the list is empty: server `fake`"));
+
+    let mut call = tool_call("a", json!({"n": 1, "deep": {"k": [1.5]}}));
+    call.meta.insert("traceparent".to_owned(), json!("00-1"));
+    let script = async {
+        let request = fake.expect("tools/call").await;
+        assert_eq!(request["params"]["name"], "a");
+        assert_eq!(request["params"]["arguments"], json!({"n": 1, "deep": {"k": [1.5]}}));
+        assert_eq!(request["params"]["_meta"]["traceparent"], "00-1");
+        fake.answer(&request, ODD).await;
+    };
+    let (result, ()) = tokio::join!(connection.send(&call, Caller::default()), script);
+    assert_eq!(result.unwrap().get(), ODD);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cursor_that_never_ends_costs_a_warning() {
+    let server = fake_server(json!({}));
+    let (attempt, mut fake, _events) = dial(&server);
+    let script = async {
+        fake.shake_hands(r#"{"tools":{}}"#).await;
+        for _ in 0..2 {
+            let request = fake.expect("tools/list").await;
+            fake.answer(&request, r#"{"tools":[{"name":"a","inputSchema":{"type":"object"}}],"nextCursor":""}"#).await;
+        }
+    };
+    let (outcome, ()) = tokio::join!(attempt, script);
+    let observed = outcome.unwrap().1;
+    assert_eq!(observed.tools.len(), 1);
+    assert_eq!(observed.quarantined, []);
+    assert_eq!(
+        observed.warnings,
+        ["tools/list of server `fake` was stopped: the cursor \"\" came twice; 1 items are kept"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_keeps_a_call_alive_and_arrives_in_order() {
+    let (connection, mut fake, _events) = connected(json!({"idle_timeout_seconds": 5.0})).await;
+    let (sender, mut progress) = mpsc::channel(128);
+    let script = async {
+        let request = fake.expect("tools/call").await;
+        for step in 1..=80 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            fake.progress(&request, step).await;
+        }
+        fake.answer(&request, "{}").await;
+    };
+    let caller = Caller { progress: Some(sender), ..Caller::default() };
+    let call = tool_call("slow", json!({}));
+    let (result, ()) = tokio::join!(connection.send(&call, caller), script);
+    assert_eq!(result.unwrap().get(), "{}");
+    for step in 1..=80 {
+        let expected = Progress { progress: f64::from(step), total: Some(9.0), message: Some("m".to_owned()) };
+        assert_eq!(progress.try_recv().unwrap(), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_limit_says_its_name_and_stops_the_server_too() {
+    let (connection, mut fake, _events) = connected(json!({"idle_timeout_seconds": 5.0})).await;
+    let call = tool_call("slow", json!({}));
+    let started = Instant::now();
+    let (result, request) = tokio::join!(connection.send(&call, Caller::default()), fake.expect("tools/call"));
+    assert_eq!(started.elapsed().as_secs(), 5);
+    assert_eq!(
+        result.unwrap_err().to_string(),
+        "server `fake` gave neither answer nor progress within 5 s, so the call was stopped; raise `idle_timeout_seconds` for this server if it needs longer"
+    );
+    let cancelled = fake.expect("notifications/cancelled").await;
+    assert_eq!(cancelled["params"], json!({"requestId": request["id"], "reason": "idle_timeout_seconds"}));
+
+    let script = async {
+        let request = fake.expect("tools/call").await;
+        for step in 1..40 {
+            tokio::time::sleep(Duration::from_secs(4)).await;
+            fake.progress(&request, step).await;
+        }
+    };
+    let started = Instant::now();
+    let result =
+        tokio::select! { result = connection.send(&call, Caller::default()) => result, () = script => panic!() };
+    assert_eq!(started.elapsed().as_secs(), 120);
+    assert!(matches!(result, Err(CallError::TimedOut { limit: Limit::Call, .. })), "{result:?}");
+    assert_eq!(fake.expect("notifications/cancelled").await["params"]["reason"], "call_timeout_seconds");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_stops_or_goes_away_cancels() {
+    let (connection, mut fake, _events) = connected(json!({})).await;
+    let call = tool_call("slow", json!({}));
+    let cancel = CancellationToken::new();
+    let caller = Caller { cancel: cancel.clone(), ..Caller::default() };
+    let script = async {
+        let request = fake.expect("tools/call").await;
+        cancel.cancel();
+        request
+    };
+    let (result, request) = tokio::join!(connection.send(&call, caller), script);
+    assert!(matches!(result, Err(CallError::Cancelled { .. })));
+    assert_eq!(fake.expect("notifications/cancelled").await["params"]["requestId"], request["id"]);
+
+    let request = {
+        let sending = connection.send(&call, Caller::default());
+        tokio::select! { _ = sending => panic!("no answer was given"), request = fake.expect("tools/call") => request }
+    };
+    assert_eq!(fake.expect("notifications/cancelled").await["params"]["requestId"], request["id"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_servers_error_is_passed_on_without_secrets() {
+    let (connection, mut fake, _events) = connected(json!({})).await;
+    let script = async {
+        let request = fake.expect("tools/call").await;
+        let error = json!({"jsonrpc": "2.0", "id": request["id"],
+                           "error": {"code": -32042, "message": "no: hunter2-secret", "data": {"k": 1}}});
+        fake.say(&error.to_string()).await;
+    };
+    let call = tool_call("x", json!({}));
+    let (result, ()) = tokio::join!(connection.send(&call, Caller::default()), script);
+    let expected = CallError::Server {
+        server: ServerName::new("fake").unwrap(),
+        code: -32042,
+        message: "no: ${TOKEN}".to_owned(),
+        data: Some(json!({"k": 1})),
+    };
+    assert_eq!(result.unwrap_err(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_lost_in_a_call_is_told_at_once() {
+    let (connection, mut fake, mut events) = connected(json!({})).await;
+    let script = async {
+        fake.expect("tools/call").await;
+        drop(fake);
+    };
+    let (call, started) = (tool_call("x", json!({})), Instant::now());
+    let (result, ()) = tokio::join!(connection.send(&call, Caller::default()), script);
+    assert!(started.elapsed() < Duration::from_millis(10), "{:?}", started.elapsed());
+    assert_eq!(
+        result.unwrap_err().to_string(),
+        "the connection to server `fake` was lost before it answered: the server closed the connection"
+    );
+    let Some(Event::Closed(closed)) = events.recv().await else { panic!() };
+    assert!(!closed.asked);
+    assert_eq!(connection.ended().map(|closed| closed.reason.as_str()), Some("the server closed the connection"));
+    let after = connection.send(&call, Caller::default()).await;
+    assert!(matches!(after, Err(CallError::Lost { .. })), "{after:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_server_asks_is_answered() {
+    let (_connection, mut fake, _events) = connected(json!({})).await;
+    fake.say(r#"{"jsonrpc":"2.0","id":"r","method":"roots/list"}"#).await;
+    assert_eq!(fake.next().await["result"], json!({"roots": []}));
+    fake.say(r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#).await;
+    assert_eq!(fake.next().await["result"], json!({}));
+    fake.say(r#"{"jsonrpc":"2.0","id":"e","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}"#).await;
+    let declined = fake.next().await;
+    assert_eq!(declined["result"]["action"], "decline", "{declined}");
+    assert!(declined["result"]["_meta"]["mcplan/reason"].is_string());
+    fake.say(r#"{"jsonrpc":"2.0","id":"s","method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}"#)
+        .await;
+    assert_eq!(fake.next().await["error"]["code"], -32601);
+    fake.say(r#"{"jsonrpc":"2.0","id":"u","method":"no/such"}"#).await;
+    assert_eq!(fake.next().await["error"]["code"], -32601);
+}
+
+#[tokio::test(start_paused = true)]
+async fn changed_lists_are_told_and_can_be_fetched_again() {
+    let server = fake_server(json!({}));
+    let (attempt, mut fake, mut events) = dial(&server);
+    let list = |name: &str| format!(r#"{{"tools":[{{"name":"{name}","inputSchema":{{"type":"object"}}}}]}}"#);
+    let script = async {
+        fake.shake_hands(r#"{"tools":{"listChanged":true}}"#).await;
+        let request = fake.expect("tools/list").await;
+        fake.answer(&request, &list("old")).await;
+        fake
+    };
+    let (outcome, mut fake) = tokio::join!(attempt, script);
+    let (connection, _) = outcome.unwrap();
+    fake.say(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#).await;
+    assert_eq!(events.recv().await, Some(Event::ListChanged(Kind::Tools)));
+    let script = async {
+        let request = fake.expect("tools/list").await;
+        fake.answer(&request, &list("new")).await;
+    };
+    let (observed, ()) = tokio::join!(connection.observe(), script);
+    assert_eq!(observed.unwrap().tools[0].known.name, "new");
+}
+
+#[tokio::test(start_paused = true)]
+async fn noise_between_messages_is_told_masked() {
+    let (_connection, mut fake, mut events) = connected(json!({})).await;
+    fake.say("Server ready with hunter2-secret").await;
+    assert_eq!(events.recv().await, Some(Event::Noise("Server ready with ${TOKEN}".to_owned())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_not_ready_in_time_is_told_where_it_hung() {
+    let server = fake_server(json!({"timeout_seconds": 3.0}));
+    let (attempt, _fake, _events) = dial(&server);
+    assert_eq!(
+        attempt.await.unwrap_err().to_string(),
+        "server `fake` was not ready within 3 s: it timed out while waiting for the answer to `initialize`; if it needs longer, raise its `timeout_seconds`"
+    );
+    let (attempt, mut fake, _events) = dial(&server);
+    let (outcome, _) = tokio::join!(attempt, fake.shake_hands(r#"{"tools":{}}"#));
+    assert!(matches!(outcome, Err(ConnectError::TimedOut { step: Step::Tools, .. })), "{outcome:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_hangs_is_empty_when_its_own_limit_is_lower() {
+    let server = fake_server(json!({"request_timeout_seconds": 2.0}));
+    let (attempt, mut fake, _events) = dial(&server);
+    let (outcome, _) = tokio::join!(attempt, fake.shake_hands(r#"{"tools":{}}"#));
+    let observed = outcome.unwrap().1;
+    assert!(observed.warnings[0].contains("raise `request_timeout_seconds`"), "{:?}", observed.warnings);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_versions_and_refusals_have_their_own_words() {
+    let server = fake_server(json!({}));
+    for version in ["1999-01-01", "2026-07-28", ""] {
+        let (attempt, mut fake, _events) = dial(&server);
+        let script = async {
+            let request = fake.expect("initialize").await;
+            let result =
+                json!({"protocolVersion": version, "capabilities": {}, "serverInfo": {"name": "n", "version": "1"}});
+            fake.answer(&request, &result.to_string()).await;
+            fake
+        };
+        let (outcome, _fake) = tokio::join!(attempt, script);
+        assert!(
+            matches!(&outcome, Err(ConnectError::Version { version: found, .. }) if found == version),
+            "{outcome:?}"
+        );
+    }
+    let (attempt, mut fake, _events) = dial(&server);
+    let script = async {
+        let request = fake.expect("initialize").await;
+        fake.fail(&request, -32000, "licence of hunter2-secret expired").await;
+    };
+    let (outcome, ()) = tokio::join!(attempt, script);
+    assert_eq!(
+        outcome.unwrap_err().to_string(),
+        "server `fake` refused to initialize: licence of ${TOKEN} expired (code -32000)"
+    );
+    let (attempt, mut fake, _events) = dial(&server);
+    let script = async {
+        let request = fake.expect("initialize").await;
+        fake.answer(&request, "{\"hello\":1}").await;
+        fake
+    };
+    let (outcome, _fake) = tokio::join!(attempt, script);
+    assert_eq!(
+        outcome.unwrap_err().to_string(),
+        "server `fake` can't be talked to: its answer to `initialize` is not what the protocol asks for"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_ends_everything_and_dropping_does_too() {
+    let (connection, mut fake, mut events) = connected(json!({})).await;
+    connection.close(Instant::now() + Duration::from_secs(1)).await;
+    assert_eq!(fake.lines.next_line().await.unwrap(), None);
+    assert!(matches!(events.recv().await, Some(Event::Closed(closed)) if closed.asked));
+    let (connection, mut fake, _events) = connected(json!({})).await;
+    let clone = connection.clone();
+    drop(connection);
+    drop(clone);
+    assert_eq!(fake.lines.next_line().await.unwrap(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_calls_at_once_each_get_their_own_answer() {
+    let (connection, mut fake, _events) = connected(json!({})).await;
+    let script = async {
+        let mut requests = Vec::new();
+        for _ in 0..200 {
+            requests.push(fake.expect("tools/call").await);
+        }
+        for request in requests.iter().rev() {
+            let result = format!("{{\"n\":{}}}", request["params"]["arguments"]["n"]);
+            fake.answer(request, &result).await;
+        }
+    };
+    let calls: Vec<_> = (0..200).map(|n| tool_call("x", json!({"n": n}))).collect();
+    let all = futures::future::join_all(calls.iter().map(|call| connection.send(call, Caller::default())));
+    let (results, ()) = tokio::join!(all, script);
+    for (n, result) in results.into_iter().enumerate() {
+        assert_eq!(result.unwrap().get(), format!("{{\"n\":{n}}}"));
+    }
+}

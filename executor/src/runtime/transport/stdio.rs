@@ -184,7 +184,10 @@ mod tests {
     #[tokio::test]
     async fn lines_leave_in_order_whoever_is_polled_first() {
         let (mut stdio, theirs, _) = stdio(16);
-        let sends: Vec<_> = (0..20).map(|id| stdio.send(request(id))).collect();
+        let mut sends = Vec::new();
+        for id in 0..20 {
+            sends.push(stdio.send(request(id)));
+        }
         let mut lines = BufReader::new(theirs).lines();
         let read = async {
             for id in 0..20 {

@@ -18,10 +18,11 @@ use serde_json::{Map, Value};
 use tokio::sync::{mpsc, watch};
 
 use super::wire::PASSED;
-use crate::core::fit;
+use crate::core::era;
 use crate::core::gate::{Allowed, Asked, Call, Denied, Reason, gate};
 use crate::core::meta::{Search, search_text, text_result};
 use crate::core::prompt::Mode;
+use crate::core::results;
 use crate::core::session::{Disclosure, DisclosureSetting, Session};
 use crate::core::snapshot::{CALL_TOOL, SEARCH_TOOL, Snapshot};
 use crate::event::Event;
@@ -108,7 +109,7 @@ impl Handler {
         let next = from + page.len();
         let cursor = if next < listed.len() { format!(",\"nextCursor\":\"{next}\"") } else { String::new() };
         let result = format!("{{\"tools\":[{}]{cursor}}}", page.join(","));
-        Ok(if stateless { fit::for_stateless(&result, true) } else { result })
+        Ok(if stateless { era::for_stateless(&result, true) } else { result })
     }
 
     async fn call(&self, params: CallParams, context: &RequestContext<RoleServer>) -> Result<String, ErrorData> {
@@ -122,7 +123,7 @@ impl Handler {
             },
             _ => self.call_tool(params.name, arguments, context).await?,
         };
-        Ok(if stateless { fit::for_stateless(&result, false) } else { fit::for_session(&result) })
+        Ok(if stateless { era::for_stateless(&result, false) } else { era::for_session(&result) })
     }
 
     fn offers_own(&self) -> bool {
@@ -203,7 +204,7 @@ impl Handler {
     /// A direct call whose result is no error promotes.
     fn note_success(&self, snapshot: &Snapshot, call: &Call, result: &serde_json::value::RawValue) {
         let Some(tool) = snapshot.catalog.tool(call.exposed.as_str()).filter(|tool| tool.deferred) else { return };
-        if !fit::is_error(result) && self.session().called(tool) {
+        if !results::is_error(result) && self.session().called(tool) {
             Event::ToolPromoted { tool: call.exposed.to_string() }.log();
             self.promotions.send_modify(|version| *version += 1);
         }

@@ -33,7 +33,9 @@ where
     let running = match handler.clone().serve_with_ct(transport, stop).await {
         Ok(running) => running,
         // A client that went away before it said anything is no fault.
-        Err(rmcp::service::ServerInitializeError::ConnectionClosed(_) | rmcp::service::ServerInitializeError::Cancelled) => {
+        Err(
+            rmcp::service::ServerInitializeError::ConnectionClosed(_) | rmcp::service::ServerInitializeError::Cancelled,
+        ) => {
             return Ok(());
         }
         Err(error) => return Err(format!("the client doesn't speak MCP: {error}")),

@@ -41,7 +41,11 @@ pub(super) struct Wire<R, W> {
 
 impl<R: AsyncRead + Unpin, W> Wire<R, W> {
     pub(super) fn new(reader: R, writer: W) -> Self {
-        Self { reader: BufReader::with_capacity(64 * 1024, reader), line: Vec::new(), writer: Arc::new(Mutex::new(writer)) }
+        Self {
+            reader: BufReader::with_capacity(64 * 1024, reader),
+            line: Vec::new(),
+            writer: Arc::new(Mutex::new(writer)),
+        }
     }
 }
 
@@ -185,7 +189,10 @@ mod tests {
     #[test]
     fn what_passes_as_text_and_what_rmcp_keeps() {
         assert_eq!(method(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#), "mcplan/tools/list");
-        assert_eq!(method(r#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"x"}}"#), "mcplan/tools/call");
+        assert_eq!(
+            method(r#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"x"}}"#),
+            "mcplan/tools/call"
+        );
         assert_eq!(method(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#), "PingRequest");
     }
 

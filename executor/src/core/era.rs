@@ -8,24 +8,19 @@ use serde_json::{Map, Value};
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Flags<'a> {
-    #[serde(default)]
-    is_error: bool,
     #[serde(default, borrow)]
     result_type: Option<&'a RawValue>,
     #[serde(default, borrow)]
     structured_content: Option<&'a RawValue>,
 }
 
-/// Whether a tool's result says that it is an error. Text without the word isn't looked into.
-pub fn is_error(result: &RawValue) -> bool {
-    result.get().contains("\"isError\"") && serde_json::from_str::<Flags<'_>>(result.get()).is_ok_and(|flags| flags.is_error)
-}
-
 /// A result for a client without initialize (2026-07-28 and later): it must name its type.
 pub fn for_stateless(result: &str, list: bool) -> String {
     let mut extra = String::new();
     let has = |field: &str| {
-        result.contains(field) && serde_json::from_str::<Map<String, Value>>(result).is_ok_and(|map| map.contains_key(&field[1..field.len() - 1]))
+        result.contains(field)
+            && serde_json::from_str::<Map<String, Value>>(result)
+                .is_ok_and(|map| map.contains_key(&field[1..field.len() - 1]))
     };
     if !has("\"resultType\"") {
         extra.push_str("\"resultType\":\"complete\",");
@@ -81,17 +76,6 @@ fn spliced(object: &str, fields: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn raw(text: &str) -> Box<RawValue> {
-        RawValue::from_string(text.to_owned()).unwrap()
-    }
-
-    #[test]
-    fn an_error_is_one_only_at_the_top() {
-        assert!(is_error(&raw(r#"{"content":[],"isError":true}"#)));
-        assert!(!is_error(&raw(r#"{"content":[{"type":"text","text":"\"isError\":true"}],"isError":false}"#)));
-        assert!(!is_error(&raw(r#"{"content":[{"isError":true}]}"#)));
-    }
 
     #[test]
     fn stateless_clients_are_told_the_type_once() {

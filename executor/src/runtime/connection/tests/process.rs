@@ -1,0 +1,59 @@
+//! Calls over a real process: what the public tests can't do, because only the gate makes an allowed call.
+
+use super::*;
+
+/// A shell script that answers `initialize`, then goes on as `rest` says, with the request's id in `$id`.
+fn script(rest: &str) -> Server {
+    let body = format!(
+        r#"read -r line
+printf '%s\n' '{{"jsonrpc":"2.0","id":0,"result":{{"protocolVersion":"2025-06-18","capabilities":{{}},"serverInfo":{{"name":"n","version":"1"}}}}}}'
+read -r line
+read -r line
+id=$(printf '%s' "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
+{rest}"#
+    );
+    let launch = json!({"transport": "stdio", "command": "sh", "args": [], "env": {"BODY": body}, "cwd": "/",
+                        "environment": "minimal", "restart": "never"});
+    let mut server = server(launch, json!({}));
+    let Launch::Stdio(stdio) = &mut server.launch else { unreachable!() };
+    stdio.args = ["-c", "eval \"$BODY\""].map(mcplan_compiler::interpolate::Template::literal).to_vec();
+    stdio.env = BTreeMap::from([("BODY".to_owned(), mcplan_compiler::interpolate::Template::literal(body))]);
+    server
+}
+
+async fn call_script(rest: &str) -> (Result<String, CallError>, Connection, mpsc::Receiver<Event>) {
+    let (events, received) = mpsc::channel(64);
+    let (connection, _) = connect(&script(rest), &Context::of_process("/"), events).await.unwrap();
+    let call = tool_call("x", json!({}));
+    let result = connection.send(&call, Caller::default()).await.map(|text| text.get().to_owned());
+    (result, connection, received)
+}
+
+#[tokio::test]
+async fn a_process_answers() {
+    let rest = format!("printf '{{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}}\\n' \"$id\" '{ODD}'; cat >/dev/null");
+    let (result, connection, _events) = call_script(&rest).await;
+    assert_eq!(result.unwrap(), ODD);
+    connection.close(Instant::now() + Duration::from_secs(2)).await;
+    assert_eq!(connection.ended().map(|closed| closed.reason.as_str()), Some("it was closed"));
+}
+
+#[tokio::test]
+async fn a_process_that_dies_in_a_call_says_how_and_with_what_words() {
+    let (result, _connection, mut events) = call_script("echo 'out of cheese' >&2; exit 3").await;
+    assert_eq!(
+        result.unwrap_err().to_string(),
+        "the connection to server `fake` was lost before it answered: the process ended (exit status 3); its last words: out of cheese"
+    );
+    assert_eq!(events.recv().await, Some(Event::Stderr("out of cheese".to_owned())));
+    let Some(Event::Closed(closed)) = events.recv().await else { panic!() };
+    assert_eq!(closed.exit, Some(Exit { code: Some(3), signal: None }));
+    assert_eq!(closed.stderr, ["out of cheese"]);
+}
+
+#[tokio::test]
+async fn a_process_that_closes_its_stdout_is_over() {
+    let (result, _connection, _events) = call_script("exec >&-; exec sleep 1000").await;
+    let text = result.unwrap_err().to_string();
+    assert!(text.ends_with("the process closed its stdout"), "{text}");
+}
