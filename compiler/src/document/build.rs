@@ -163,7 +163,7 @@ impl<'s> Builder<'s> {
         self.report(
             Diagnostic::new(Code::EmptyFile, at, message)
                 .label(label)
-                .help("write at least one key, or leave the file away"),
+                .help("write at least one key, or remove the file"),
         );
         None
     }
@@ -236,7 +236,7 @@ impl<'s> Builder<'s> {
             Some("float") => scalar::number(text).is_some(),
             Some("bool") => matches!(resolved(), Kind::Bool(..)),
             Some("null") => matches!(kind, Kind::Null) || matches!(resolved(), Kind::Null),
-            _ if tag.0.suffix().is_empty() => return Kind::String(text.to_owned()),
+            _ if is_plain_tag(&tag.0) => return Kind::String(text.to_owned()),
             _ => {
                 self.unknown_tag(&tag.0, tag.1, Some(text));
                 return Kind::Reported;
@@ -247,7 +247,7 @@ impl<'s> Builder<'s> {
         }
         let at = self.span(tag.1..range.end);
         let message = format!("`{}` is not what its tag `{}` says", shown(text), written_tag(&tag.0));
-        self.report(Diagnostic::new(Code::UnknownTag, at, message).help("leave the tag away"));
+        self.report(Diagnostic::new(Code::UnknownTag, at, message).label("another type").help("remove the tag"));
         Kind::Reported
     }
 
@@ -261,7 +261,7 @@ impl<'s> Builder<'s> {
                 format!("write `${{{}}}` for the value of a variable", shown(text))
             }
             ("include", _) => "name the file in `fragments` at the top level".to_owned(),
-            _ => format!("leave `{}` away, or put the value in quotes if the `!` belongs to it", shown(&tag)),
+            _ => format!("remove `{}`, or put the value in quotes if the `!` belongs to it", shown(&tag)),
         };
         let at = self.span(start..end);
         let message = format!("the YAML tag `{}` means nothing here", shown(&tag));
@@ -295,7 +295,7 @@ impl<'s> Builder<'s> {
         let end = if flow { ends.closed } else { ends.last };
         if let Some((tag, start)) = tag
             && tag.core_suffix() != Some(core)
-            && !tag.suffix().is_empty()
+            && !is_plain_tag(tag)
         {
             self.unknown_tag(tag, *start, None);
             kind = Kind::Reported;
@@ -447,6 +447,7 @@ impl<'s> Builder<'s> {
                     at,
                     format!("`{written}` names a value, and there is none after it"),
                 )
+                .label("no value follows")
                 .help(format!("put it in quotes if it is the value: `\"{written}\"`")),
             );
             return Ok(self.finish(name, Node { kind: Kind::Reported, ..node }));
@@ -479,7 +480,7 @@ impl<'s> Builder<'s> {
             let anchor_at = anchor.at;
             let name = shown(&self.text[at.range()]);
             self.report(
-                Diagnostic::new(Code::UnknownAlias, at, format!("the alias `{name}` stands inside of what it names"))
+                Diagnostic::new(Code::UnknownAlias, at, format!("the alias `{name}` stands inside what it names"))
                     .related(anchor_at, "named here")
                     .help("a value can't hold itself; write this part out"),
             );
@@ -554,6 +555,11 @@ fn arrive(node: &mut Node, alias: Span) {
         Kind::Map(entries) => entries.iter_mut().for_each(|entry| arrive(&mut entry.value, alias)),
         _ => {}
     }
+}
+
+/// `!` alone: take the value as it stands.
+fn is_plain_tag(tag: &Tag) -> bool {
+    written_tag(tag) == "!"
 }
 
 fn written_tag(tag: &Tag) -> String {

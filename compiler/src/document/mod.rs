@@ -159,10 +159,9 @@ impl Node {
                 Some(first) => first.key_at,
                 None => self.at,
             },
-            Kind::List(items) => match items.first() {
-                Some(first) if first.at.start > self.at.start && first.via.is_none() => {
-                    Span { end: first.head().end.min(self.at.end), ..self.at }
-                }
+            // A block list ends with its last item, one in brackets behind it.
+            Kind::List(items) => match (items.first(), items.last()) {
+                (Some(first), Some(last)) if last.at.end == self.at.end => Span { end: first.head().end, ..self.at },
                 _ => self.at,
             },
             _ => self.at,

@@ -83,7 +83,8 @@ impl<'a> Reworder<'a> {
             E::UndeclaredTagHandle | E::UnclosedVerbatimTag | E::InvalidTagTerminator | E::MissingTagUri => self.tag(),
             E::UnsupportedYamlMajorVersion | E::DuplicateVersionDirective => self
                 .problem(self.word(self.at), "this file asks for a YAML version that mcplan doesn't read")
-                .help("leave the `%YAML` line away"),
+                .label("unknown version")
+                .help("remove the `%YAML` line"),
             E::ExpectedDocumentStart | E::MissingDocumentEndBeforeDirective => self.percent_line(),
             E::CommentNotSeparated => self
                 .problem(self.char_at(self.at), "a comment needs a space before its `#`")
@@ -182,7 +183,7 @@ impl<'a> Reworder<'a> {
         let quote = if self.text[self.at..].starts_with('\'') { '\'' } else { '"' };
         let name = quote_name(quote);
         let help = if quote == '\'' && self.rest_of_line(self.at).len() > 1 {
-            format!("close it with `{quote}`; a single quote inside of the text is written twice")
+            format!("close it with `{quote}`; a single quote inside the text is written twice")
         } else {
             format!("close it with `{quote}`")
         };
@@ -205,8 +206,8 @@ impl<'a> Reworder<'a> {
         }
         let touching = close.is_some_and(|close| close + 1 == self.at);
         let help = match (quote, touching) {
-            ('\'', true) => "a single quote inside of single quotes is written twice: `'it''s'`",
-            ('"', true) => "a double quote inside of double quotes is written `\\\"`",
+            ('\'', true) => "a single quote inside single quotes is written twice: `'it''s'`",
+            ('"', true) => "a double quote inside double quotes is written `\\\"`",
             _ if !self.context.open.is_empty() => "put a comma between two entries",
             _ => "put the whole value in quotes",
         };
@@ -243,10 +244,11 @@ impl<'a> Reworder<'a> {
         let written = shown(&self.text[at.clone()]);
         if known {
             return self
-                .problem(at.clone(), format!("`{written}` is no whole character"))
+                .problem(at.clone(), format!("`{written}` does not stand for a character"))
+                .label("no character")
                 .help("`\\x` takes two hexadecimal digits, `\\u` four, `\\U` eight");
         }
-        self.problem(at.clone(), format!("`{written}` is no escape of YAML"))
+        self.problem(at.clone(), format!("`{written}` is not an escape in YAML"))
             .label("a backslash starts an escape between double quotes")
             .help(format!("write `\\{written}`, or use single quotes, where a backslash is itself"))
     }
@@ -310,7 +312,7 @@ impl<'a> Reworder<'a> {
         if self.text[self.at..].starts_with(':') && self.context.key.start >= line && self.context.key.end <= self.at {
             let quoted = self.quoted(&(scalar.start..self.rest_of_line(self.at).end));
             return self
-                .problem(self.at..self.at + 1, "a second colon on one line starts a map inside of a value")
+                .problem(self.at..self.at + 1, "a second colon on one line starts a map inside a value")
                 .label("this colon")
                 .help(format!("put the value in quotes if the colon belongs to it: {quoted}"));
         }
@@ -318,7 +320,7 @@ impl<'a> Reworder<'a> {
             return problem;
         }
         let at = self.rest_of_line(key_start.max(self.line_start(self.at)));
-        self.problem(at, "this line is no `key: value`")
+        self.problem(at, "this line is not a `key: value`")
             .label("a key needs a colon and a space behind it")
             .help("add `: ` and a value, or indent the line if it belongs to the value above")
     }
@@ -338,7 +340,7 @@ impl<'a> Reworder<'a> {
         }
         let here = self.line(line);
         let key = self.rest_of_line(line + Self::indent(here));
-        let mut problem = self.problem(key, "this line is read as more of the value above it");
+        let mut problem = self.problem(key, "this line is read as part of the value above it");
         problem = if Self::indent(here) > Self::indent(first) {
             let entry = if first.trim_start().starts_with("- ") { 2 } else { 0 };
             let help = match Self::indent(first) + entry {
@@ -394,7 +396,10 @@ impl<'a> Reworder<'a> {
         if !levels.contains(&indent) {
             let fits: Vec<_> = levels.iter().map(|level| format!("{level}")).collect();
             return self
-                .problem(at, format!("this line is indented by {}, like nothing above it", count(indent, "space")))
+                .problem(
+                    at,
+                    format!("this line is indented by {}, which fits no line above it", count(indent, "space")),
+                )
                 .label("belongs to no list or map above")
                 .help(format!("the lines above are indented by {}", list_or(&fits)));
         }
@@ -446,7 +451,7 @@ impl<'a> Reworder<'a> {
 
     fn comment_in_text(&self) -> Diagnostic {
         let at = self.rest_of_line_raw(self.at);
-        self.problem(at, "a comment stands inside of a text that goes on in the next line")
+        self.problem(at, "a comment stands inside a text that goes on in the next line")
             .label("ends the text")
             .help("move the comment to a line of its own, or indent the next line like a key if it is one")
     }
@@ -486,7 +491,7 @@ impl<'a> Reworder<'a> {
         self.problem(word.clone(), format!("`{quoted}` is a YAML tag that means nothing here"))
             .with_code(Code::UnknownTag)
             .label("unknown tag")
-            .help("put the value in quotes if the `!` belongs to it, or leave the tag away")
+            .help("remove the tag, or put the value in quotes if the `!` belongs to it")
     }
 
     fn percent_line(&self) -> Diagnostic {
