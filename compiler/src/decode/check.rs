@@ -247,7 +247,7 @@ impl<'a> Check<'a> {
         let mut stray = after.map(|entry| entry.key.as_str()).take(100);
         stray.find(|key| {
             let homes = self.schema.homes(key);
-            homes.iter().any(|home| *home == empty.key) && !homes.iter().any(String::is_empty)
+            homes.contains(&empty.key) && !homes.iter().any(String::is_empty)
         })
     }
 

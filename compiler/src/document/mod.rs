@@ -6,11 +6,13 @@
 //! deviation: digits after a leading zero (`017`) and digits with `_` are texts, because half of the world reads them
 //! as something else.
 
+mod alias;
 mod build;
 mod read;
 mod rename;
 mod scalar;
 mod syntax;
+mod tag;
 
 use crate::diagnostic::Diagnostic;
 use crate::source::{Source, SourceId, SourceMap, Span};
