@@ -189,7 +189,7 @@ impl<'s> Builder<'s> {
             Some(tag) => self.tagged_scalar(kind, text, range.clone(), tag),
             None => kind,
         };
-        let inner = Inner::of(self.text, &range, text, style == ScalarStyle::Literal);
+        let inner = Inner::of(self.text, &range, text, style);
         Node { inner, ..Node::new(self.span(range), kind) }
     }
 

@@ -309,6 +309,7 @@ fn a_place_inside_of_a_scalar_is_exact_where_it_can_be() {
         "folded: >\n  one\n  say ${A}\n",
     );
     let root = read_clean(text).root;
+    read_clean("a: >-\n  \"é\nb: |\n  'é\n");
     for (key, exact) in
         [("plain", true), ("double", true), ("single", true), ("block", true), ("escaped", false), ("folded", false)]
     {
