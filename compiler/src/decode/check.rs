@@ -10,9 +10,9 @@ use jsonschema::error::{TypeKind, ValidationErrorKind as E};
 use jsonschema::{JsonType, ValidationError};
 use serde_json::{Map, Number, Value};
 
-use super::path::{Finder, Place};
+use super::path::{Finder, Place, Step};
 use super::schema::{CompiledSchema, known_keys};
-use super::words::{Quantity, hint, quoted_list, type_name, type_names, value_name, written};
+use super::words::{Quantity, hint, quoted_list, type_names, value_name, written};
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, closest, shown, sort};
 use crate::document::{self, Document, Kind, Node, number_of};
@@ -83,8 +83,8 @@ struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    fn say(&mut self, detail: &str, place: &Place<'_>, mut diagnostic: Diagnostic) {
-        if let Some(alias) = place.node.via
+    fn say(&mut self, detail: &str, via: Option<Span>, mut diagnostic: Diagnostic) {
+        if let Some(alias) = via
             && alias != diagnostic.primary.at
         {
             diagnostic = diagnostic.related(alias, "used here");
@@ -105,6 +105,10 @@ impl<'a> Check<'a> {
                 self.unknown_keys(&place, parent, unexpected);
             }
             E::Required { property } => self.missing_key(&place, property.as_str().unwrap_or_default()),
+            E::Type { .. } if self.schema.at(parent).is_some_and(|schema| schema_words(schema).is_some()) => {
+                let words = self.schema.at(parent).and_then(schema_words).unwrap_or_default();
+                self.unknown_word(&place, &words);
+            }
             E::Type { kind } => {
                 let kinds = self.type_kinds(kind, parent);
                 self.wrong_type(&place, &kinds);
@@ -116,7 +120,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// `beside` the value: its own place, or its key when nothing is written after that.
+    /// What to mark: the value, or its key when nothing is written after that.
     fn at(place: &Place<'_>) -> Span {
         match place.entry() {
             Some(entry) if place.node.at.start == place.node.at.end => entry.key_at,
@@ -149,12 +153,12 @@ impl<'a> Check<'a> {
                     diagnostic = diagnostic.meant(guess);
                 }
                 None if !homes.is_empty() => diagnostic = diagnostic.label(format!("belongs {}", home_list(homes))),
-                None => {}
+                None => diagnostic = diagnostic.label("no such key"),
             }
             if !known.is_empty() {
                 diagnostic = diagnostic.help(format!("known keys: {}", known.join(", ")));
             }
-            self.say(key, place, diagnostic);
+            self.say(key, entry.value.via, diagnostic);
         }
     }
 
@@ -171,7 +175,7 @@ impl<'a> Check<'a> {
         let diagnostic = Diagnostic::new(Code::MissingKey, at, message)
             .label(format!("needs `{}`", shown(key)))
             .help(format!("add `{}: …`", shown(key)));
-        self.say(key, place, diagnostic);
+        self.say(key, place.node.via, diagnostic);
     }
 
     /// The types that a failed `type` allows, and with `else` those that its `if` asks for.
@@ -204,34 +208,47 @@ impl<'a> Check<'a> {
         let hint = hint(node, kinds);
         let is = match (&node.kind, &hint) {
             (Kind::String(text), Some(_)) if takes_number && number_of(text).is_some() => {
-                "a text, because of its quotes".to_owned()
+                "a text because of its quotes".to_owned()
             }
             _ => value_name(node),
         };
-        let message = format!("{subject} takes {}, this is {is}", type_names(kinds));
-        let mut diagnostic = Diagnostic::new(Code::WrongType, Self::at(place), message).label(match kinds {
-            [kind] => format!("should be {}", type_name(*kind)),
-            _ => format!("is {}", node.what()),
-        });
+        let names = type_names(kinds);
+        let mut diagnostic =
+            Diagnostic::new(Code::WrongType, Self::at(place), format!("{subject} takes {names}, this is {is}"))
+                .label(format!("should be {names}"));
         if let Some(hint) = hint {
             diagnostic = diagnostic.help(hint);
         }
-        self.say("", place, diagnostic);
+        self.say("", place.node.via, diagnostic);
     }
 
     fn missing_value(&mut self, place: &Place<'a>, takes: &str) {
         let written = place.node.at.start < place.node.at.end;
         let message = if written {
-            format!("{} is null, it takes {takes}", place.subject())
+            format!("{} takes {takes}, this is null", place.subject())
         } else {
-            format!("{} has nothing after it, it takes {takes}", place.subject())
+            format!("{} takes {takes}, and nothing is written after it", place.subject())
         };
         let label = if written { "no value" } else { "nothing follows" };
         let what = if place.entry().is_some() { "the key" } else { "the entry" };
-        let diagnostic = Diagnostic::new(Code::MissingValue, Self::at(place), message)
-            .label(label)
-            .help(format!("write a value, or leave {what} away"));
-        self.say("", place, diagnostic);
+        let diagnostic = Diagnostic::new(Code::MissingValue, Self::at(place), message).label(label).help(
+            match self.stray_child(place) {
+                Some(child) => format!("indent `{}` and what else belongs to it", shown(child)),
+                None => format!("write a value, or remove {what}"),
+            },
+        );
+        self.say("", place.node.via, diagnostic);
+    }
+
+    /// A key beside an empty one that belongs into it: its indentation is missing.
+    fn stray_child(&self, place: &Place<'a>) -> Option<&'a str> {
+        let [Step::Key(empty)] = place.steps.as_slice() else { return None };
+        let after = self.finder.root().entries().iter().skip_while(|entry| entry.key_at <= empty.key_at);
+        let mut stray = after.map(|entry| entry.key.as_str()).take(100);
+        stray.find(|key| {
+            let homes = self.schema.homes(key);
+            homes.contains(&empty.key) && !homes.iter().any(String::is_empty)
+        })
     }
 
     fn unit(&mut self, place: &Place<'a>, text: &str, quantity: &Quantity<'_>) {
@@ -246,7 +263,7 @@ impl<'a> Check<'a> {
         let diagnostic = Diagnostic::new(Code::Unit, place.node.at, message)
             .label(format!("`{}` is a unit", quantity.unit()))
             .help(help.unwrap_or_else(|| "write the number alone".to_owned()));
-        self.say("", place, diagnostic);
+        self.say("", place.node.via, diagnostic);
     }
 
     fn unknown_word(&mut self, place: &Place<'a>, options: &[Value]) {
@@ -260,7 +277,7 @@ impl<'a> Check<'a> {
             let message = format!("{} takes {}, this is {}", place.subject(), one_of(&words, &list), node.what());
             let diagnostic =
                 Diagnostic::new(Code::WrongType, Self::at(place), message).label(format!("is {}", node.what()));
-            return self.say("", place, diagnostic);
+            return self.say("", place.node.via, diagnostic);
         };
         let message = match words.as_slice() {
             [only] => format!("{} takes only `{only}`, this is `{}`", place.subject(), shown(text)),
@@ -277,7 +294,7 @@ impl<'a> Check<'a> {
         if words.len() > 1 {
             diagnostic = diagnostic.help(format!("one of {list}"));
         }
-        self.say("", place, diagnostic);
+        self.say("", place.node.via, diagnostic);
     }
 
     /// `anyOf` and `oneOf`: words, then plain types, then the one branch whose type fits.
@@ -357,7 +374,15 @@ impl<'a> Check<'a> {
             E::FalseSchema | E::Not { .. } => (Code::UnknownKey, format!("{subject} can't be used here")),
             other => (Code::WrongType, format!("{subject} does not fit (`{}`)", other.keyword())),
         };
-        self.say(&message, place, Diagnostic::new(code, Self::at(place), message.clone()));
+        let label = match kind {
+            E::Minimum { .. } | E::ExclusiveMinimum { .. } => "too small",
+            E::Maximum { .. } | E::ExclusiveMaximum { .. } => "too large",
+            E::MinLength { .. } | E::MinItems { .. } | E::MinProperties { .. } => "too short",
+            E::MaxLength { .. } | E::MaxItems { .. } | E::MaxProperties { .. } => "too long",
+            _ => "",
+        };
+        let diagnostic = Diagnostic::new(code, Self::at(place), message.clone()).label(label);
+        self.say(&message, place.node.via, diagnostic);
     }
 }
 

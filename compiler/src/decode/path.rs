@@ -31,6 +31,11 @@ impl<'d> Finder<'d> {
         Self { document, wide: HashMap::new() }
     }
 
+    /// The outermost value.
+    pub(super) fn root(&self) -> &'d Node {
+        &self.document.root
+    }
+
     /// The place of an instance path. A path of another document leads to the last place that this one has.
     pub(super) fn find(&mut self, path: &Location) -> Place<'d> {
         let mut place = Place { node: &self.document.root, steps: Vec::new() };

@@ -7,7 +7,7 @@ use crate::diagnostic::shown;
 use crate::document::{Kind, Node, number_of};
 
 /// `a text`, `a whole number`: what a schema type is called.
-pub(super) fn type_name(kind: JsonType) -> &'static str {
+fn type_name(kind: JsonType) -> &'static str {
     match kind {
         JsonType::Null => "nothing",
         JsonType::Boolean => "`true` or `false`",
@@ -19,13 +19,19 @@ pub(super) fn type_name(kind: JsonType) -> &'static str {
     }
 }
 
-/// `a text, a number or a list`.
+/// `a text or a list`. A text may be written as any scalar where numbers and truth values are allowed beside it.
 pub(super) fn type_names(kinds: &[JsonType]) -> String {
-    let number = kinds.contains(&JsonType::Number);
+    let has = |kind: JsonType| kinds.contains(&kind);
     let mut names: Vec<&str> = Vec::new();
-    for kind in kinds.iter().filter(|kind| **kind != JsonType::Null && !(number && **kind == JsonType::Integer)) {
+    for kind in kinds {
+        let covered = match kind {
+            JsonType::Null => true,
+            JsonType::Boolean | JsonType::Number => has(JsonType::String),
+            JsonType::Integer => has(JsonType::String) || has(JsonType::Number),
+            JsonType::String | JsonType::Array | JsonType::Object => false,
+        };
         let name = type_name(*kind);
-        if !names.contains(&name) {
+        if !covered && !names.contains(&name) {
             names.push(name);
         }
     }
@@ -36,13 +42,14 @@ pub(super) fn type_names(kinds: &[JsonType]) -> String {
     }
 }
 
-/// `a number`, with the text of a short scalar where it helps to see it.
+/// `a list`, with the text of a short scalar where it helps to see it.
 pub(super) fn value_name(node: &Node) -> String {
     match &node.kind {
         Kind::String(text) if !text.is_empty() && text.len() <= 24 && !text.contains('`') => {
             format!("the text `{}`", shown(text))
         }
         Kind::String(text) if text.is_empty() => "an empty text".to_owned(),
+        Kind::Number(text) if text.len() <= 24 => format!("the number `{text}`"),
         _ => node.what().to_owned(),
     }
 }
@@ -122,9 +129,7 @@ pub(super) fn hint(node: &Node, kinds: &[JsonType]) -> Option<String> {
         Kind::String(text) if takes(JsonType::Boolean) => truth(text).map(|word| format!("write `{word}`")),
         Kind::String(text) if takes(JsonType::Number) || takes(JsonType::Integer) => number_hint(text),
         Kind::Number(text) if takes(JsonType::Boolean) => truth(text).map(|word| format!("write `{word}`")),
-        Kind::Number(text) if takes(JsonType::Integer) => {
-            Some(format!("`{text}` has a fraction; write a whole number"))
-        }
+        Kind::Number(text) if takes(JsonType::Integer) => Some("write it without a fraction".to_owned()),
         Kind::Number(text) | Kind::Bool(_, text) if takes(JsonType::String) => Some(format!("write `\"{text}\"`")),
         Kind::Number(_) | Kind::Bool(..) | Kind::String(_) if takes(JsonType::Array) => {
             let text = node.text().unwrap_or_default();
@@ -163,7 +168,8 @@ fn number_hint(text: &str) -> Option<String> {
     if number_of(text).is_some() {
         return Some(format!("write `{text}` without the quotes"));
     }
-    if text.to_ascii_lowercase().trim_start_matches(['-', '+', '.']).starts_with("inf") || text.starts_with("1e") {
+    let float = text.strip_prefix('.').or_else(|| text.strip_prefix("-.")).unwrap_or(text).parse::<f64>();
+    if float.is_ok_and(|float| !float.is_finite()) {
         return Some("write a finite number".to_owned());
     }
     if text.contains("${") {

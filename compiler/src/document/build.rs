@@ -8,16 +8,18 @@ use std::ops::Range;
 
 use granit_parser::{Event, Parser, ScalarStyle, StrInput, StructureStyle, Tag, options};
 
+use super::alias::{Anchor, Weight};
 use super::scalar::{self, Inner};
-use super::{Document, Entry, Kind, MAX_ALIAS_BYTES, MAX_ALIAS_NODES, MAX_DEPTH, Node, syntax};
+use super::tag::is_plain_tag;
+use super::{Document, Entry, Kind, MAX_DEPTH, Node, syntax};
 use crate::code::Code;
-use crate::diagnostic::{Diagnostic, closest, shown};
+use crate::diagnostic::{Diagnostic, shown};
 use crate::source::{SourceId, Span};
 
 /// Reading on would be meaningless; the reason is among the diagnostics.
 pub(super) struct Stop;
 
-type Step<T> = Result<T, Stop>;
+pub(super) type Step<T> = Result<T, Stop>;
 
 pub(super) fn build(id: SourceId, text: &str) -> (Option<Document>, Vec<Diagnostic>) {
     // Our own limit on nesting comes first, so that there is one wording; the parser's only guard its own memory.
@@ -44,17 +46,17 @@ pub(super) fn build(id: SourceId, text: &str) -> (Option<Document>, Vec<Diagnost
     (document, builder.diagnostics)
 }
 
-struct Builder<'s> {
-    id: SourceId,
-    text: &'s str,
+pub(super) struct Builder<'s> {
+    pub(super) id: SourceId,
+    pub(super) text: &'s str,
     parser: Parser<'s, StrInput<'s>>,
-    anchors: HashMap<usize, Anchor>,
+    pub(super) anchors: HashMap<usize, Anchor>,
     /// Names seen so far, for "did you mean".
-    names: BTreeMap<String, usize>,
+    pub(super) names: BTreeMap<String, usize>,
     /// What anchors and aliases have copied.
-    spent: Weight,
+    pub(super) spent: Weight,
     context: syntax::Context,
-    depth: usize,
+    pub(super) depth: usize,
     diagnostics: Vec<Diagnostic>,
 }
 
@@ -64,53 +66,17 @@ struct Ends {
     closed: usize,
 }
 
-/// A named node, whole once its end was read.
-struct Anchor {
-    at: Span,
-    node: Option<(Node, Weight)>,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Weight {
-    nodes: usize,
-    bytes: usize,
-    depth: usize,
-}
-
-impl Weight {
-    fn of(node: &Node) -> Self {
-        let mut weight = Self { nodes: 1, bytes: node.text().map_or(0, str::len), depth: 0 };
-        for item in node.items() {
-            weight.add_child(Self::of(item));
-        }
-        for entry in node.entries() {
-            weight.bytes += entry.key.len();
-            weight.add_child(Self::of(&entry.value));
-        }
-        if matches!(node.kind, Kind::List(_) | Kind::Map(_)) {
-            weight.depth += 1;
-        }
-        weight
-    }
-
-    fn add_child(&mut self, child: Self) {
-        self.nodes += child.nodes;
-        self.bytes += child.bytes;
-        self.depth = self.depth.max(child.depth);
-    }
-}
-
 impl<'s> Builder<'s> {
-    fn span(&self, range: Range<usize>) -> Span {
+    pub(super) fn span(&self, range: Range<usize>) -> Span {
         Span::new(self.id, range)
     }
 
-    fn report(&mut self, diagnostic: Diagnostic) {
+    pub(super) fn report(&mut self, diagnostic: Diagnostic) {
         self.diagnostics.push(diagnostic);
     }
 
     /// The next event and the bytes it covers.
-    fn next(&mut self) -> Step<(Event<'s>, Range<usize>, Option<usize>)> {
+    pub(super) fn next(&mut self) -> Step<(Event<'s>, Range<usize>, Option<usize>)> {
         match self.parser.next() {
             Some(Ok((event, span))) => {
                 let range = span.byte_range().unwrap_or(self.text.len()..self.text.len());
@@ -137,18 +103,19 @@ impl<'s> Builder<'s> {
         let (event, range, tag) = self.next()?;
         let root = self.node(event, range, tag)?;
         // The rest of a first document is its end; what follows is only looked at to say that it is too much.
-        loop {
+        let several = loop {
             match self.next()? {
                 (Event::DocumentStart(..), range, _) => {
                     self.second_document(range);
-                    break;
+                    break true;
                 }
-                (Event::StreamEnd, ..) => break,
+                (Event::StreamEnd, ..) => break false,
                 _ => {}
             }
-        }
+        };
         if matches!(root.kind, Kind::Null) {
-            return Ok(self.empty());
+            // With a second document "the file is empty" would be odd.
+            return Ok(if several { None } else { self.empty() });
         }
         Ok(Some(Document { root }))
     }
@@ -163,7 +130,7 @@ impl<'s> Builder<'s> {
         self.report(
             Diagnostic::new(Code::EmptyFile, at, message)
                 .label(label)
-                .help("write at least one key, or leave the file away"),
+                .help("write at least one key, or remove the file"),
         );
         None
     }
@@ -222,50 +189,8 @@ impl<'s> Builder<'s> {
             Some(tag) => self.tagged_scalar(kind, text, range.clone(), tag),
             None => kind,
         };
-        let inner = Inner::of(self.text, &range, text, style == ScalarStyle::Literal);
+        let inner = Inner::of(self.text, &range, text, style);
         Node { inner, ..Node::new(self.span(range), kind) }
-    }
-
-    fn tagged_scalar(&mut self, kind: Kind, text: &str, range: Range<usize>, tag: &(Tag, usize)) -> Kind {
-        let resolved = || if text.is_empty() { Kind::Null } else { scalar::resolve(text.to_owned()) };
-        let fits = match tag.0.core_suffix() {
-            Some("str") => return Kind::String(if range.is_empty() { String::new() } else { text.to_owned() }),
-            Some("int") => {
-                matches!(scalar::number(text), Some(scalar::Number::Whole(_)))
-            }
-            Some("float") => scalar::number(text).is_some(),
-            Some("bool") => matches!(resolved(), Kind::Bool(..)),
-            Some("null") => matches!(kind, Kind::Null) || matches!(resolved(), Kind::Null),
-            _ if tag.0.suffix().is_empty() => return Kind::String(text.to_owned()),
-            _ => {
-                self.unknown_tag(&tag.0, tag.1, Some(text));
-                return Kind::Reported;
-            }
-        };
-        if fits {
-            return resolved();
-        }
-        let at = self.span(tag.1..range.end);
-        let message = format!("`{}` is not what its tag `{}` says", shown(text), written_tag(&tag.0));
-        self.report(Diagnostic::new(Code::UnknownTag, at, message).help("leave the tag away"));
-        Kind::Reported
-    }
-
-    fn unknown_tag(&mut self, tag: &Tag, start: usize, text: Option<&str>) {
-        let rest = &self.text[start..];
-        let end = start + rest.find(|c: char| c.is_whitespace()).unwrap_or(rest.len());
-        let tag = written_tag(tag);
-        let name = tag.trim_start_matches('!').to_ascii_lowercase();
-        let help = match (name.as_str(), text) {
-            ("env" | "env_var" | "envvar" | "secret" | "var", Some(text)) if !text.is_empty() => {
-                format!("write `${{{}}}` for the value of a variable", shown(text))
-            }
-            ("include", _) => "name the file in `fragments` at the top level".to_owned(),
-            _ => format!("leave `{}` away, or put the value in quotes if the `!` belongs to it", shown(&tag)),
-        };
-        let at = self.span(start..end);
-        let message = format!("the YAML tag `{}` means nothing here", shown(&tag));
-        self.report(Diagnostic::new(Code::UnknownTag, at, message).label("unknown tag").help(help));
     }
 
     fn collection(
@@ -295,7 +220,7 @@ impl<'s> Builder<'s> {
         let end = if flow { ends.closed } else { ends.last };
         if let Some((tag, start)) = tag
             && tag.core_suffix() != Some(core)
-            && !tag.suffix().is_empty()
+            && !is_plain_tag(tag)
         {
             self.unknown_tag(tag, *start, None);
             kind = Kind::Reported;
@@ -304,7 +229,7 @@ impl<'s> Builder<'s> {
         Ok(self.finish(name, node))
     }
 
-    fn too_deep<T>(&mut self, range: Range<usize>) -> Step<T> {
+    pub(super) fn too_deep<T>(&mut self, range: Range<usize>) -> Step<T> {
         let at = self.span(range);
         let message = format!("lists and maps are nested deeper than {MAX_DEPTH} levels");
         self.report(
@@ -421,141 +346,34 @@ impl<'s> Builder<'s> {
             }
         }
     }
-
-    /// Reads the definition that follows the event of an anchored node.
-    fn define(&mut self, anchor: usize) -> Step<Option<usize>> {
-        if anchor == 0 {
-            return Ok(None);
-        }
-        let (event, range, _) = self.next()?;
-        if let Event::Anchor(id, name) = event {
-            self.names.insert(name.into_owned(), id);
-            self.anchors.insert(id, Anchor { at: self.span(range), node: None });
-        }
-        Ok(Some(anchor))
-    }
-
-    fn anchored(&mut self, anchor: usize, node: Node) -> Step<Node> {
-        let name = self.define(anchor)?;
-        if let (Some(anchor), true) = (name, matches!(node.kind, Kind::Null) && node.at.start == node.at.end)
-            && let Some(at) = self.anchors.get(&anchor).map(|anchor| anchor.at)
-        {
-            let written = shown(&self.text[at.range()]);
-            self.report(
-                Diagnostic::new(
-                    Code::MissingValue,
-                    at,
-                    format!("`{written}` names a value, and there is none after it"),
-                )
-                .help(format!("put it in quotes if it is the value: `\"{written}\"`")),
-            );
-            return Ok(self.finish(name, Node { kind: Kind::Reported, ..node }));
-        }
-        Ok(self.finish(name, node))
-    }
-
-    fn finish(&mut self, anchor: Option<usize>, node: Node) -> Node {
-        if let Some(anchor) = anchor.and_then(|id| self.anchors.get_mut(&id)) {
-            let weight = Weight::of(&node);
-            // Not kept where keeping alone would break the budget: a use of it then breaks the budget too.
-            let fits = self.spent.nodes + weight.nodes <= MAX_ALIAS_NODES
-                && self.spent.bytes + weight.bytes <= MAX_ALIAS_BYTES;
-            let kept = if fits { node.clone() } else { Node::new(node.at, Kind::Reported) };
-            if fits {
-                self.spent.nodes += weight.nodes;
-                self.spent.bytes += weight.bytes;
-            }
-            anchor.node = Some((kept, weight));
-        }
-        node
-    }
-
-    fn alias(&mut self, id: usize, at: Span) -> Step<Node> {
-        let Some(anchor) = self.anchors.get(&id) else {
-            self.unknown_alias(&self.text[at.range()], at);
-            return Ok(Node::new(at, Kind::Reported));
-        };
-        let Some((node, weight)) = &anchor.node else {
-            let anchor_at = anchor.at;
-            let name = shown(&self.text[at.range()]);
-            self.report(
-                Diagnostic::new(Code::UnknownAlias, at, format!("the alias `{name}` stands inside of what it names"))
-                    .related(anchor_at, "named here")
-                    .help("a value can't hold itself; write this part out"),
-            );
-            return Ok(Node::new(at, Kind::Reported));
-        };
-        let (nodes, bytes) = (self.spent.nodes + weight.nodes, self.spent.bytes + weight.bytes);
-        if nodes > MAX_ALIAS_NODES || bytes > MAX_ALIAS_BYTES {
-            let problem = Diagnostic::new(Code::AliasBomb, at, "aliases make this file too large to read")
-                .label("the limit is reached here")
-                .related(anchor.at, "named here")
-                .help(format!("aliases may add {MAX_ALIAS_NODES} values or {} MiB of text", MAX_ALIAS_BYTES >> 20));
-            self.report(problem);
-            return Err(Stop);
-        }
-        if self.depth + weight.depth > MAX_DEPTH {
-            return self.too_deep(at.range());
-        }
-        let mut node = node.clone();
-        arrive(&mut node, at);
-        node.at = at;
-        node.inner = Inner::Whole;
-        self.spent.nodes = nodes;
-        self.spent.bytes = bytes;
-        Ok(node)
-    }
-
-    fn unknown_alias(&mut self, name: &str, at: Span) {
-        let written = shown(&self.text[at.range()]);
-        let diagnostic = match closest(name, self.names.keys().map(String::as_str)) {
-            Some(known) => Diagnostic::new(Code::UnknownAlias, at, format!("nothing is named `&{}`", shown(name)))
-                .label(format!("did you mean `*{known}`?"))
-                .help(format!("put it in quotes if it is a text: `\"{written}\"`")),
-            None => Diagnostic::new(
-                Code::UnknownAlias,
-                at,
-                format!(
-                    "`{written}` starts with `*`, which is an alias in YAML, and nothing is named `&{}`",
-                    shown(name)
-                ),
-            )
-            .label("put this in quotes")
-            .help(format!("write `\"{written}\"`")),
-        };
-        self.report(diagnostic);
-    }
 }
 
 /// The entries of a map, each key once, found in constant time.
 #[derive(Default)]
 struct Entries {
     entries: Vec<Entry>,
+    /// Filled once a map is wide; a narrow one is quicker to search than to index.
     index: HashMap<String, usize>,
 }
 
 impl Entries {
+    const NARROW: usize = 16;
+
     /// Adds an entry, or gives it back with the place of the first one.
     fn insert(&mut self, entry: Entry) -> Result<(), (Box<Entry>, Span)> {
-        if let Some(first) = self.index.get(&entry.key) {
-            return Err((Box::new(entry), self.entries[*first].key_at));
+        let first = if self.entries.len() <= Self::NARROW {
+            self.entries.iter().position(|other| other.key == entry.key)
+        } else {
+            self.index.get(&entry.key).copied()
+        };
+        if let Some(first) = first {
+            return Err((Box::new(entry), self.entries[first].key_at));
         }
-        self.index.insert(entry.key.clone(), self.entries.len());
         self.entries.push(entry);
+        let indexed = if self.entries.len() > Self::NARROW { self.index.len() } else { self.entries.len() };
+        for (index, entry) in self.entries.iter().enumerate().skip(indexed) {
+            self.index.insert(entry.key.clone(), index);
+        }
         Ok(())
     }
-}
-
-/// Marks a copied node, and all in it, with the alias that brought it.
-fn arrive(node: &mut Node, alias: Span) {
-    node.via = Some(alias);
-    match &mut node.kind {
-        Kind::List(items) => items.iter_mut().for_each(|item| arrive(item, alias)),
-        Kind::Map(entries) => entries.iter_mut().for_each(|entry| arrive(&mut entry.value, alias)),
-        _ => {}
-    }
-}
-
-fn written_tag(tag: &Tag) -> String {
-    format!("{}{}", tag.original_handle(), tag.suffix())
 }

@@ -6,11 +6,13 @@
 //! deviation: digits after a leading zero (`017`) and digits with `_` are texts, because half of the world reads them
 //! as something else.
 
+mod alias;
 mod build;
 mod read;
 mod rename;
 mod scalar;
 mod syntax;
+mod tag;
 
 use crate::diagnostic::Diagnostic;
 use crate::source::{Source, SourceId, SourceMap, Span};
@@ -159,10 +161,9 @@ impl Node {
                 Some(first) => first.key_at,
                 None => self.at,
             },
-            Kind::List(items) => match items.first() {
-                Some(first) if first.at.start > self.at.start && first.via.is_none() => {
-                    Span { end: first.head().end.min(self.at.end), ..self.at }
-                }
+            // A block list ends with its last item, one in brackets behind it.
+            Kind::List(items) => match (items.first(), items.last()) {
+                (Some(first), Some(last)) if last.at.end == self.at.end => Span { end: first.head().end, ..self.at },
                 _ => self.at,
             },
             _ => self.at,

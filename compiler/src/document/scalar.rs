@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use granit_parser::ScalarStyle;
+
 use super::Kind;
 
 /// How the text of a scalar maps to bytes of the file.
@@ -17,13 +19,16 @@ pub(super) enum Inner {
 
 impl Inner {
     /// Where the text of a scalar written over `range` of `source` comes from.
-    pub(super) fn of(source: &str, range: &Range<usize>, text: &str, literal: bool) -> Self {
+    pub(super) fn of(source: &str, range: &Range<usize>, text: &str, style: ScalarStyle) -> Self {
         let Some(written) = source.get(range.clone()) else { return Self::Whole };
-        if literal {
-            return literal_lines(source, range, text).map_or(Self::Whole, Self::Lines);
-        }
-        let quoted = written.len() >= 2 && written.starts_with(['"', '\'']);
-        let (skipped, content) = if quoted { (1, &written[1..written.len() - 1]) } else { (0, written) };
+        let (skipped, content) = match style {
+            ScalarStyle::Literal => return literal_lines(source, range, text).map_or(Self::Whole, Self::Lines),
+            ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => {
+                (1, written.get(1..written.len().saturating_sub(1)).unwrap_or_default())
+            }
+            // Folding may leave a text as it is; then it is as exact as a plain one.
+            _ => (0, written),
+        };
         if content == text { Self::From(range.start + skipped) } else { Self::Whole }
     }
 

@@ -1,0 +1,199 @@
+//! Mistakes of signs: quotes, brackets, and values that start with a character of YAML's own.
+
+use super::Reworder;
+use crate::code::Code;
+use crate::diagnostic::{Diagnostic, shown};
+
+impl Reworder<'_> {
+    pub(super) fn unclosed_quote(&self) -> Diagnostic {
+        let quote = if self.text[self.at..].starts_with('\'') { '\'' } else { '"' };
+        let name = quote_name(quote);
+        let help = if quote == '\'' && self.rest_of_line(self.at).len() > 1 {
+            format!("close it with `{quote}`; a single quote inside the text is written twice")
+        } else {
+            format!("close it with `{quote}`")
+        };
+        self.problem(self.char_at(self.at), format!("this {name} quote is never closed"))
+            .label("opened here")
+            .help(help)
+    }
+
+    pub(super) fn after_quote(&self, quote: char) -> Diagnostic {
+        let close = self.text[..self.at].rfind(quote);
+        let open = close.and_then(|close| self.text[..close].rfind(quote));
+        if let (Some(open), Some(close)) = (open, close)
+            && self.text[open..close].contains('\n')
+        {
+            return self
+                .problem(self.char_at(open), format!("this {} quote is closed on another line", quote_name(quote)))
+                .label("opened here")
+                .related(self.span(close..close + 1), "closed here, with more text behind it")
+                .help(format!("close it with `{quote}` on its own line"));
+        }
+        let touching = close.is_some_and(|close| close + 1 == self.at);
+        let help = match (quote, touching) {
+            ('\'', true) => "a single quote inside single quotes is written twice: `'it''s'`",
+            ('"', true) => "a double quote inside double quotes is written `\\\"`",
+            _ if !self.context.open.is_empty() => "put a comma between two entries",
+            _ => "put the whole value in quotes",
+        };
+        self.problem(self.value(self.at), "text follows the closing quote").label("not part of the value").help(help)
+    }
+
+    pub(super) fn escape(&self) -> Diagnostic {
+        // The error names the start of the scalar; the bad escape is the first one that isn't on YAML's list.
+        let body = &self.text[self.at..];
+        let mut found = None;
+        let mut rest = body.char_indices().skip(1);
+        while let Some((at, c)) = rest.next() {
+            if c != '\\' {
+                continue;
+            }
+            let Some((_, escaped)) = rest.next() else { break };
+            let digits = match escaped {
+                'x' => 2,
+                'u' => 4,
+                'U' => 8,
+                _ => 0,
+            };
+            let after = at + 1 + escaped.len_utf8();
+            let written = body[after..].bytes().take(digits).take_while(u8::is_ascii_hexdigit).count();
+            let known = "0abt\tnvfre \"/\\N_LPxuU\n\r".contains(escaped);
+            let scalar =
+                || u32::from_str_radix(&body[after..after + digits], 16).ok().and_then(char::from_u32).is_some();
+            if !known || written < digits || digits > 0 && !scalar() {
+                found = Some((self.at + at..self.at + after + written, known));
+                break;
+            }
+        }
+        let (at, known) = found.unwrap_or_else(|| (self.char_at(self.at), true));
+        let written = shown(&self.text[at.clone()]);
+        if known {
+            return self
+                .problem(at.clone(), format!("`{written}` does not stand for a character"))
+                .label("no character")
+                .help("`\\x` takes two hexadecimal digits, `\\u` four, `\\U` eight");
+        }
+        self.problem(at.clone(), format!("`{written}` is not an escape in YAML"))
+            .label("a backslash starts an escape between double quotes")
+            .help(format!("write `\\{written}`, or use single quotes, where a backslash is itself"))
+    }
+
+    pub(super) fn unclosed_bracket(&self, open: char) -> Diagnostic {
+        let close = closing(open);
+        self.problem(self.char_at(self.at), format!("this `{open}` is never closed"))
+            .label("opened here")
+            .help(format!("close it with `{close}`, or put the value in quotes if `{open}` belongs to it"))
+    }
+
+    pub(super) fn mismatched_bracket(&self, open: char, close: char) -> Diagnostic {
+        let right = closing(open);
+        self.problem(self.char_at(self.at), format!("this `{open}` is closed by `{close}`"))
+            .label("opened here")
+            .help(format!("close it with `{right}`"))
+    }
+
+    pub(super) fn stray_bracket(&self) -> Diagnostic {
+        let at = self.char_at(self.at);
+        let close = &self.text[at.clone()];
+        self.problem(at.clone(), format!("this `{close}` closes nothing"))
+            .label("nothing is open here")
+            .help(format!("remove it, or put the value in quotes if `{close}` belongs to it"))
+    }
+
+    pub(super) fn reserved(&self, character: char) -> Diagnostic {
+        let word = self.word(self.at);
+        match character {
+            '@' | '`' | '%' => {
+                let value = self.value(self.at);
+                let message = format!("a value can't start with {} unless it is in quotes", tick(character));
+                let quoted = self.quoted(&value);
+                self.problem(value, message).label("put this in quotes").help(format!("write {quoted}"))
+            }
+            c if c.is_control() => {
+                let name = format!("the control character U+{:04X} stands in the text", u32::from(c));
+                self.problem(self.char_at(self.at), name).label("invisible in most editors").help("remove it")
+            }
+            c => self.problem(word, format!("{} can't stand here", tick(c))).help("put the value in quotes"),
+        }
+    }
+
+    pub(super) fn no_name(&self) -> Diagnostic {
+        let value = self.value(self.at);
+        let (sign, what) = if self.text[self.at..].starts_with('&') { ('&', "an anchor") } else { ('*', "an alias") };
+        let quoted = self.quoted(&value);
+        self.problem(value, format!("`{sign}` starts {what} in YAML, and no name follows it"))
+            .label("put this in quotes")
+            .help(format!("write {quoted}"))
+    }
+
+    pub(super) fn in_flow(&self) -> Diagnostic {
+        let open = self.context.open.last().copied().unwrap_or(self.at);
+        let bracket = self.text[open..].chars().next().filter(|c| matches!(c, '[' | '{')).unwrap_or('[');
+        let here = self.char_at(self.at.min(self.text.len()));
+        if open < self.line_start(self.at) || here.is_empty() {
+            let close = closing(bracket);
+            return self
+                .problem(self.char_at(open), format!("this `{bracket}` is not closed before the next key"))
+                .label("opened here")
+                .related(self.span(here), "reading stopped here")
+                .help(format!("close it with `{close}`"));
+        }
+        let what = if bracket == '[' { "list" } else { "map" };
+        let problem = self.problem(self.word(self.at), format!("a comma is missing in this {what}, or a quote"));
+        problem
+            .label("can't stand here")
+            .help("put a comma between two entries, and an entry with special characters in quotes")
+    }
+
+    pub(super) fn tag(&self) -> Diagnostic {
+        let word = self.word(self.at);
+        let quoted = shown(&self.text[word.clone()]);
+        self.problem(word.clone(), format!("`{quoted}` is a YAML tag that means nothing here"))
+            .with_code(Code::UnknownTag)
+            .label("unknown tag")
+            .help("remove the tag, or put the value in quotes if the `!` belongs to it")
+    }
+
+    pub(super) fn percent_line(&self) -> Diagnostic {
+        // The directive is the last line before the error that starts with `%`, or the line of the error itself.
+        let mut at = self.line_start(self.at);
+        if !self.text[at..].starts_with('%') {
+            at = self.text[..at].rfind('%').map_or(at, |percent| self.line_start(percent));
+        }
+        if !self.text[at..].starts_with('%') {
+            return self
+                .problem(self.word(self.at), "text follows the end of the document")
+                .help("remove this line or the `...` above it");
+        }
+        self.problem(self.rest_of_line(at), "a line that starts with `%` is a directive in YAML")
+            .label("unknown directive")
+            .help("remove the line, or put `# ` before it to make it a comment")
+    }
+
+    pub(super) fn no_content(&self) -> Diagnostic {
+        let at = self.char_at(self.at);
+        let sign = shown(&self.text[at.clone()]).into_owned();
+        if sign.trim().is_empty() {
+            return self.problem(at, "the file ends in the middle of a value").help("complete the last line");
+        }
+        let value = self.value(self.at);
+        let quoted = self.quoted(&value);
+        self.problem(value, format!("a value can't start with `{sign}` unless it is in quotes"))
+            .label("put this in quotes")
+            .help(format!("write {quoted}"))
+    }
+}
+
+fn quote_name(quote: char) -> &'static str {
+    if quote == '\'' { "single" } else { "double" }
+}
+
+fn closing(open: char) -> char {
+    if open == '{' { '}' } else { ']' }
+}
+
+/// A character between backticks; a backtick itself is named.
+fn tick(c: char) -> String {
+    if c == '`' { "a backtick".to_owned() } else { format!("`{c}`") }
+}
