@@ -64,7 +64,14 @@ enum Command {
     },
     /// A small MCP server over stdio to try things with
     #[command(hide = true)]
-    DemoServer,
+    DemoServer {
+        /// Only the tools of these groups
+        #[arg(long, value_delimiter = ',', value_name = "GROUP")]
+        group: Vec<crate::demo::Group>,
+        /// Leave this tool out; may be given more than once
+        #[arg(long, value_name = "TOOL")]
+        hide: Vec<String>,
+    },
 }
 
 /// Runs the command line and gives the exit code. Must be called before any thread is started.
@@ -104,12 +111,16 @@ pub fn main(arguments: impl IntoIterator<Item = OsString> + Clone) -> ExitCode {
             clap_complete::generate(*shell, &mut Arguments::command(), "mcplan", &mut std::io::stdout());
             Ok(Outcome::Fine)
         }
-        Command::DemoServer => demo_server(),
+        Command::DemoServer { group, hide } => demo_server(group, hide),
     })
 }
 
-fn demo_server() -> anyhow::Result<Outcome> {
-    crate::demo::serve(std::io::stdin().lock(), std::io::stdout(), &crate::demo::Options::default())?;
+fn demo_server(groups: &[crate::demo::Group], hidden: &[String]) -> anyhow::Result<Outcome> {
+    let mut options = crate::demo::Options { hidden: hidden.to_vec(), ..Default::default() };
+    if !groups.is_empty() {
+        options.groups = groups.to_vec();
+    }
+    crate::demo::serve(std::io::stdin().lock(), std::io::stdout(), &options)?;
     Ok(Outcome::Fine)
 }
 
