@@ -1,6 +1,12 @@
 //! Real processes: servers with faults, their environments, and the guard. Has a harness of its own, because the binary
 //! also runs as the servers and executors of its tests.
-#![allow(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, unreachable_pub, reason = "a test and its helpers")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a test and its helpers"
+)]
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, unused_imports))]
 
 #[cfg(unix)]

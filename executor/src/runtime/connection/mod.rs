@@ -31,6 +31,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use crate::runtime::transport::tap::{Kind, Progress};
+pub use call::Operation;
 pub use discover::{ITEMS_MAX, PAGES_MAX};
 pub use error::{CallError, ConnectError, Limit, Step};
 
@@ -54,7 +55,9 @@ impl Context {
     /// `environment` is our own, from which children inherit and references take their values; `directory` is the one
     /// of the main file, from which relative paths are read.
     pub fn new(environment: BTreeMap<String, String>, directory: impl Into<PathBuf>) -> Self {
-        Self { environment, directory: directory.into(), http: OnceLock::new() }
+        let directory = directory.into();
+        let directory = std::path::absolute(&directory).unwrap_or(directory);
+        Self { environment, directory, http: OnceLock::new() }
     }
 
     /// With the environment of this process, as far as it is UTF-8.
@@ -367,7 +370,7 @@ impl Progressed {
 
 /// Why the way to a connection ended.
 enum Failed {
-    Initialize(ClientInitializeError),
+    Initialize(Box<ClientInitializeError>),
     Version(String),
     Discover(CallError),
     Exited,
@@ -388,7 +391,7 @@ async fn establish<T: Transport<RoleClient> + 'static>(
     let (cancels, cancelled) = mpsc::channel(1024);
     let over = CancellationToken::new();
     let ready = async {
-        let service = Host.serve(transport).await.map_err(Failed::Initialize)?;
+        let service = Host.serve(transport).await.map_err(|error| Failed::Initialize(Box::new(error)))?;
         let version = service.peer_info().map(|info| info.protocol_version.clone()).unwrap_or_default();
         if !version.has_initialize() || !ProtocolVersion::KNOWN_VERSIONS.contains(&version) {
             return Err(Failed::Version(version.to_string()));
@@ -444,9 +447,13 @@ async fn sleep_until(at: Option<Instant>) {
 async fn explain(server: &Server, mask: &Mask, failed: Failed, step: Step, attended: Attended) -> ConnectError {
     let (name, watch) = (server.name.clone(), attended.watch.clone());
     // The end of the stream and of the process come together, in either order.
-    let is_end = matches!(failed, Failed::Exited | Failed::Initialize(ClientInitializeError::ConnectionClosed(_)))
-        || matches!(&failed, Failed::Initialize(ClientInitializeError::TransportError { .. }))
-        || matches!(&failed, Failed::Discover(CallError::Lost { .. }));
+    let is_end = match &failed {
+        Failed::Exited | Failed::Discover(CallError::Lost { .. }) => true,
+        Failed::Initialize(error) => {
+            matches!(**error, ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. })
+        }
+        _ => false,
+    };
     let is_process = attended.is_process();
     let own_end = if is_end { attended.own_end().await } else { None };
     let (_, stderr) = attended.bury(Instant::now() + Duration::from_secs(1)).await;
@@ -460,19 +467,21 @@ async fn explain(server: &Server, mask: &Mask, failed: Failed, step: Step, atten
     match failed {
         Failed::Clock => ConnectError::TimedOut { server: name, step, seconds: server.limits.timeout_seconds, stderr },
         Failed::Version(version) => ConnectError::Version { server: name, version: masked(&version) },
-        Failed::Initialize(ClientInitializeError::JsonRpcError(error)) => {
-            ConnectError::Refused { server: name, code: error.code.0, message: masked(&error.message) }
-        }
-        Failed::Initialize(error) => {
-            let told = match &error {
-                ClientInitializeError::TransportError { error, .. } => call::http_error(error),
-                _ => None,
-            };
-            match told.or_else(|| watch.and_then(|watch| watch.failure())) {
-                Some(error) => http_cause(server, mask, error),
-                None => ConnectError::Protocol { server: name, cause: masked(&in_words(&error)) },
+        Failed::Initialize(error) => match *error {
+            ClientInitializeError::JsonRpcError(error) => {
+                ConnectError::Refused { server: name, code: error.code.0, message: masked(&error.message) }
             }
-        }
+            error => {
+                let told = match &error {
+                    ClientInitializeError::TransportError { error, .. } => call::http_error(error),
+                    _ => None,
+                };
+                match told.or_else(|| watch.and_then(|watch| watch.failure())) {
+                    Some(error) => http_cause(server, mask, error),
+                    None => ConnectError::Protocol { server: name, cause: masked(&in_words(&error)) },
+                }
+            }
+        },
         Failed::Discover(error) => match watch.and_then(|watch| watch.failure()) {
             Some(error) => http_cause(server, mask, error),
             None => ConnectError::Protocol { server: name, cause: masked(&error.to_string()) },
