@@ -1,8 +1,13 @@
 //! Protocol behaviour over in-memory streams, with the clock paused; HTTP and processes have files of their own.
 
+use std::time::Duration;
+
+use super::attend::Attended;
 use super::call::Caller;
+use super::open::over_streams;
 use super::*;
 use crate::core::gate::Call;
+use mcplan_compiler::plan::{Launch, Server};
 use serde_json::{Map, Value, json};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, duplex, split,

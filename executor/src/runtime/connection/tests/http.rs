@@ -1,7 +1,7 @@
 //! Streamable HTTP against a small server of our own, on loopback.
 
 use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::Router;
 use axum::body::Body;
