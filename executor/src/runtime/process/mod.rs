@@ -238,5 +238,5 @@ impl Drop for Child {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests;
