@@ -85,8 +85,6 @@ codes! {
     FieldNotForTransport = "field-not-for-transport", Error;
     /// A server that says neither how to start it nor where it is.
     NoTransport = "no-transport", Error;
-    /// A transport that this version doesn't speak.
-    UnsupportedTransport = "unsupported-transport", Error;
     /// A command line where one program is meant.
     BadCommand = "bad-command", Error;
     /// Something that should be a URL and isn't.
@@ -131,6 +129,52 @@ codes! {
     SecretInArgs = "secret-in-args", Warning;
     /// A remote server spoken to without encryption.
     PlainHttp = "plain-http", Warning;
+    /// A key that a fragment can't hold.
+    NotInFragment = "not-in-fragment", Error;
+    /// A fragment that leads back to itself.
+    FragmentCycle = "fragment-cycle", Error;
+    /// A value of one file that another one replaces.
+    Overridden = "overridden", Note;
+    /// A key of ours that belongs to the host in another program's file.
+    HostKey = "host-key", Warning;
+    /// A text that can't be read as a rule.
+    BadRule = "bad-rule", Error;
+    /// A rule that changes nothing.
+    RuleWithoutEffect = "rule-without-effect", Warning;
+    /// A server that isn't declared.
+    UnknownServer = "unknown-server", Error;
+    /// An agent that isn't declared.
+    UnknownAgent = "unknown-agent", Error;
+    /// A text that can't be an agent's name.
+    BadAgentName = "bad-agent-name", Error;
+    /// A text that can't be read as a pattern of resources.
+    BadResourcePattern = "bad-resource-pattern", Error;
+    /// Something that should be an address to listen on and isn't.
+    BadListen = "bad-listen", Error;
+    /// A listener that other machines can reach without a token.
+    OpenListener = "open-listener", Error;
+    /// Two plugins of one name.
+    DuplicatePlugin = "duplicate-plugin", Error;
+    /// What a plugin printed can't be used.
+    BadPluginOutput = "bad-plugin-output", Error;
+    /// An entry of `tests` that makes no sense.
+    BadTest = "bad-test", Error;
+    /// A pattern that matches nothing in the lock.
+    MatchesNothing = "matches-nothing", Warning;
+    /// A large tool set that is loaded outright.
+    LargeAndNotDeferred = "large-and-not-deferred", Warning;
+    /// A prompt block that has no room for everything.
+    ListingOverBudget = "listing-over-budget", Warning;
+    /// A tool in `tests` that the lock doesn't know.
+    UnknownTool = "unknown-tool", Warning;
+    /// A tool that a target refuses.
+    TargetRefuses = "target-refuses", Warning;
+    /// Characters that can't be seen in a text of a server.
+    HiddenCharacters = "hidden-characters", Warning;
+    /// A command that isn't on PATH.
+    CommandNotFound = "command-not-found", Warning;
+    /// A variable that is not set.
+    UnsetVariable = "unset-variable", Error;
     /// A bug of ours.
     Internal = "internal", Error;
 }

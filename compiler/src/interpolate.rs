@@ -81,6 +81,17 @@ impl Template {
         Self { parts: if text.is_empty() { Vec::new() } else { vec![Part::Text(text)] } }
     }
 
+    /// The same with a literal text in front.
+    #[must_use]
+    pub fn prefixed(mut self, front: &str) -> Self {
+        match self.parts.first_mut() {
+            _ if front.is_empty() => {}
+            Some(Part::Text(text)) => text.insert_str(0, front),
+            _ => self.parts.insert(0, Part::Text(front.to_owned())),
+        }
+        self
+    }
+
     /// The pieces in order.
     pub fn parts(&self) -> &[Part] {
         &self.parts

@@ -10,11 +10,14 @@
 
 pub mod builtins;
 pub mod code;
+mod compile;
 pub mod config;
 pub mod decode;
 pub mod diagnostic;
 pub mod document;
+pub mod expectation;
 pub mod hidden;
+pub mod include;
 pub mod interpolate;
 pub mod json;
 pub mod lint;
@@ -30,72 +33,4 @@ pub mod schema;
 pub mod secret;
 pub mod source;
 
-use std::sync::LazyLock;
-
-use code::Code;
-use config::Config;
-use diagnostic::Diagnostic;
-use plan::Plan;
-use source::{ReadError, SourceMap, Sources, Span};
-
-/// What compiling one config gave.
-#[derive(Debug)]
-pub struct Compilation {
-    /// The plan; `None` when anything was an error.
-    pub plan: Option<Plan>,
-    /// Everything that was found, sorted by place.
-    pub diagnostics: Vec<Diagnostic>,
-    /// The texts that the diagnostics point into.
-    pub texts: SourceMap,
-    /// The files that were read, as the config names them, itself first.
-    pub files: Vec<String>,
-}
-
-/// Compiles the config at `path`.
-///
-/// # Errors
-/// Only when that file can't be read at all; everything that is wrong in it is among the diagnostics.
-pub fn compile(path: &str, files: &dyn Sources) -> Result<Compilation, ReadError> {
-    let bytes = files.read(path)?;
-    let mut texts = SourceMap::default();
-    let (config, mut diagnostics) = read_config(path, &bytes, &mut texts);
-    let mut read = vec![path.to_owned()];
-    let mut plan = None;
-    if let Some(config) = config {
-        let resolved = resolve::resolve(&config, &texts, files, &diagnostics);
-        read.extend(resolved.read);
-        diagnostics.extend(resolved.diagnostics);
-        plan = resolved.plan.filter(|_| !diagnostics.iter().any(Diagnostic::is_error));
-    }
-    diagnostic::sort(&mut diagnostics);
-    Ok(Compilation { plan, diagnostics, texts, files: read })
-}
-
-/// Bytes → Document → Config. There is a config as soon as there is something to decode: what the schema refused is
-/// left out of it, so that the rest can be resolved and every mistake is reported in one run.
-fn read_config(path: &str, bytes: &[u8], texts: &mut SourceMap) -> (Option<Config>, Vec<Diagnostic>) {
-    static SCHEMA: LazyLock<Result<decode::CompiledSchema, String>> =
-        LazyLock::new(|| decode::CompiledSchema::new(schema::checked_config()));
-    let (id, document, mut diagnostics) = document::load(texts, path, bytes);
-    let Some(mut document) = document else { return (None, diagnostics) };
-    diagnostics.extend(document::rename(&mut document, config::spelling::SPELLINGS));
-    match &*SCHEMA {
-        Ok(schema) => {
-            let refused = decode::check(&document, schema);
-            decode::mend(&mut document, schema, &refused);
-            diagnostics.extend(refused);
-        }
-        Err(reason) => diagnostics.push(Diagnostic::new(Code::Internal, Span::new(id, 0..0), reason.clone())),
-    }
-    document::name_to_map(&mut document, "mcp_builtins[]", "name");
-    match decode::decode(&document.root) {
-        Ok(config) => (Some(config), diagnostics),
-        Err(problem) => {
-            // After another error this one says nothing new.
-            if !diagnostics.iter().any(Diagnostic::is_error) {
-                diagnostics.push(*problem);
-            }
-            (None, diagnostics)
-        }
-    }
-}
+pub use compile::{Compilation, Options, compile, compile_with};

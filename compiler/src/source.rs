@@ -190,6 +190,15 @@ impl SourceMap {
 pub trait Sources {
     /// The bytes of the file at `path`, which is relative to the directory of the main file.
     fn read(&self, path: &str) -> Result<Vec<u8>, ReadError>;
+
+    /// The names of the files and directories in a directory, which is relative to that of the main file; empty for the
+    /// directory itself. In any order.
+    fn list(&self, directory: &str) -> Result<Vec<String>, ReadError>;
+
+    /// Whether two paths are one file.
+    fn same(&self, one: &str, other: &str) -> bool {
+        one == other
+    }
 }
 
 /// Why a file could not be read.
@@ -210,6 +219,14 @@ pub struct MemorySources(pub BTreeMap<String, Vec<u8>>);
 impl Sources for MemorySources {
     fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
         self.0.get(path).cloned().ok_or(ReadError::Missing)
+    }
+
+    fn list(&self, directory: &str) -> Result<Vec<String>, ReadError> {
+        let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
+        let below = self.0.keys().filter_map(|path| path.strip_prefix(&prefix));
+        let names: std::collections::BTreeSet<_> =
+            below.filter_map(|rest| rest.split('/').next()).map(str::to_owned).collect();
+        if names.is_empty() { Err(ReadError::Missing) } else { Ok(names.into_iter().collect()) }
     }
 }
 

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Number, ServerEntry};
-use crate::plan::Environment;
+use crate::plan::{Connect, Environment};
 use crate::source::Spanned;
 
 /// Settings for all servers. Each limit may also be set per server.
@@ -30,6 +30,13 @@ pub struct Mcp {
     /// Characters of one tool result's JSON; longer ones are cut, 0 is no limit. Default: 50000.
     #[schemars(range(min = 0))]
     pub max_result_chars: Option<u64>,
+    /// Whether a connection serves many calls; false connects anew for each. Default: true.
+    pub persistent_sessions: Option<bool>,
+    /// When servers are connected: at start, or on the first call to one. Default: eager.
+    pub connect: Option<Connect>,
+    /// Seconds without a call after which a lazily connected server is stopped; 0 is never. Default: 0.
+    #[schemars(range(min = 0))]
+    pub idle_stop_seconds: Option<Spanned<Number>>,
     /// How many servers connect at the same time.
     pub concurrency: Option<Concurrency>,
     /// How a lost connection to a remote server comes back.
@@ -44,8 +51,16 @@ pub struct Mcp {
     /// `mcp__server__tool`.
     #[schemars(extend("examples" = [["mcp__github__delete_*"]]))]
     pub denylist: Option<Vec<Spanned<String>>>,
+    /// Names of the host's own tools. A server's tool of such a name is not bound: the host wins.
+    #[schemars(extend("examples" = [["read_file"]]))]
+    pub reserved: Option<Vec<Spanned<String>>>,
+    /// A PEM file with further certificates to trust for remote servers, relative to this file.
+    pub ca_bundle: Option<Spanned<String>>,
     /// What a stdio child inherits of our environment. Default: minimal.
-    pub environment: Option<Environment>,
+    pub environment: Option<Spanned<Environment>>,
+    /// Older spelling: true is `environment: all`, false `environment: minimal`.
+    #[schemars(extend("deprecated" = true))]
+    pub inherit_env: Option<Spanned<bool>>,
     /// Further servers, the same entries as `mcp_servers`.
     pub servers: Option<Vec<Spanned<ServerEntry>>>,
 }

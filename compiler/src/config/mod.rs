@@ -4,18 +4,30 @@
 //! editors show. A field that a later check names is [`Spanned`]. Old spellings never get here, they are renamed on the
 //! document first ([`spelling`]).
 
+pub mod agents;
 pub mod builtin;
 pub mod mcp;
+pub mod plugin;
+pub mod policy;
 pub mod prompt;
+pub mod serve;
 pub mod server;
 pub mod spelling;
+pub mod test;
 mod values;
 
+pub use agents::Agent;
 pub use builtin::BuiltinEntry;
 pub use mcp::{Concurrency, Mcp, Reconnect};
+pub use plugin::Plugin;
+pub use policy::{OnDrift, Policy, Reaction, Verdict};
 pub use prompt::{Budget, Progressive, Prompt};
+pub use serve::{Disclosure, Search, Serve};
 pub use server::{ServerEntry, Tools, When};
+pub use test::Test;
 pub use values::{Number, Text};
+
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -30,14 +42,32 @@ pub struct Config {
     /// Version of the configuration language. Only 1 exists.
     #[schemars(range(min = 1, max = 1))]
     pub version: Option<Spanned<Number>>,
+    /// Further files with servers, relative to this one: paths or globs. They may hold `mcp_servers`, `mcp_builtins`,
+    /// `mcp.denylist`, `policy.deny` and `tests`.
+    #[schemars(extend("examples" = [["teams/*.yml"]]))]
+    pub fragments: Option<Vec<Spanned<String>>>,
     /// The MCP servers that the agent may use.
     pub mcp_servers: Option<Vec<Spanned<ServerEntry>>>,
     /// Servers from the curated catalogue, by name or as a map that overrides parts. `mcplan builtins` lists them.
     pub mcp_builtins: Option<Vec<Spanned<BuiltinEntry>>>,
     /// Settings for all servers.
     pub mcp: Option<Mcp>,
+    /// What may be done.
+    pub policy: Option<Policy>,
+    /// What each agent sees. `lead` always exists and sees what policy leaves.
+    pub agents: Option<BTreeMap<Spanned<String>, Spanned<Agent>>>,
     /// The `<AVAILABLE_MCP_TOOLS>` block of the system prompt.
     pub prompt: Option<Prompt>,
+    /// How `search_mcp_tools` answers.
+    pub search: Option<Search>,
+    /// How agents are served.
+    pub serve: Option<Serve>,
+    /// Directories of local skills, merged into the listing of slash commands.
+    pub skills: Option<Vec<Spanned<String>>>,
+    /// Programs that say which servers to run.
+    pub plugins: Option<Vec<Spanned<Plugin>>>,
+    /// What must hold of the locked plan; `mcplan test` checks it.
+    pub tests: Option<Vec<Spanned<Test>>>,
     /// The block's budget in the spelling of older hosts. Use `prompt` in new files.
     #[schemars(extend("deprecated" = true))]
     pub progressive_mcp: Option<Spanned<Progressive>>,

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Number, Reconnect, Text};
-use crate::plan::{Environment, Replace, Restart};
+use crate::plan::{Connect, Environment, Replace, Restart};
 use crate::source::Spanned;
 
 /// One MCP server. stdio servers have `command`, remote ones `url`.
@@ -34,6 +34,9 @@ pub struct ServerEntry {
     pub cwd: Option<Spanned<String>>,
     /// stdio: what it inherits of our environment. Default: `mcp.environment`.
     pub environment: Option<Spanned<Environment>>,
+    /// Older spelling: true is `environment: all`, false `environment: minimal`.
+    #[schemars(extend("deprecated" = true))]
+    pub inherit_env: Option<Spanned<bool>>,
     /// stdio: whether a dead process comes back. Default: never.
     pub restart: Option<Spanned<Restart>>,
     /// Remote: the address.
@@ -51,6 +54,19 @@ pub struct ServerEntry {
     pub required: Option<bool>,
     /// Conditions under which the server is active.
     pub when: Option<When>,
+    /// Paths or globs; only sessions whose workspace lies under one of them see this server. A convenience, no security
+    /// boundary: the client says where it is.
+    #[schemars(extend("examples" = [["~/src/**"]]))]
+    pub workspaces: Option<Vec<Spanned<String>>>,
+    /// Whether this server may ask for the user's model. Default: false.
+    pub sampling: Option<bool>,
+    /// Whether a connection serves many calls. Default: `mcp.persistent_sessions`.
+    pub persistent_sessions: Option<bool>,
+    /// When it is connected. Default: `mcp.connect`.
+    pub connect: Option<Connect>,
+    /// Seconds without a call after which it is stopped when it is connected lazily; 0 is never.
+    #[schemars(range(min = 0))]
+    pub idle_stop_seconds: Option<Spanned<Number>>,
     /// What a reload does with the old connection when the entry changed. Default: swap.
     pub replace: Option<Replace>,
     /// Seconds for connecting and reading its lists. Above 0.

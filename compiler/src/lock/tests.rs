@@ -8,55 +8,24 @@ use super::*;
 use crate::interpolate::Template;
 use crate::observed::Observed;
 use crate::pattern::Pattern;
-use crate::plan::{
-    Budget, Concurrency, Environment, Launch, Limits, Naming, Origin, Prompt, PromptTemplate, Reconnect, Replace,
-    Restart, Server, Stdio, ToolFilter,
-};
+use crate::plan::{Launch, Server};
+use crate::source::MemorySources;
 
 fn server(name: &str) -> Server {
-    Server {
-        name: ServerName::new(name).unwrap(),
-        description: None,
-        origin: Origin::Config,
-        launch: Launch::Stdio(Stdio {
-            command: Template::literal("run"),
-            args: vec![Template::parse("${DIR:-/data}").0],
-            env: BTreeMap::from([("TOKEN".to_owned(), Template::parse("${TOKEN}").0)]),
-            cwd: Template::literal("."),
-            environment: Environment::Minimal,
-            restart: Restart::Never,
-        }),
-        tools: ToolFilter::default(),
-        defer: true,
-        enabled: true,
-        required: false,
-        when_env: Vec::new(),
-        replace: Replace::Swap,
-        limits: Limits {
-            timeout_seconds: 20.0,
-            request_timeout_seconds: 60.0,
-            call_timeout_seconds: 300.0,
-            idle_timeout_seconds: 0.0,
-            max_result_chars: 50_000,
-        },
-        reconnect: Reconnect::default(),
-    }
+    let entry = "command: run, args: ['${DIR:-/data}'], env: { TOKEN: '${TOKEN}' }";
+    compiled(&format!("mcp_servers: [{{ name: {name}, {entry} }}]")).servers.remove(0)
 }
 
 fn plan(servers: Vec<Server>) -> Plan {
-    Plan {
-        enabled: true,
-        servers,
-        denylist: Vec::new(),
-        naming: Naming { pattern: "mcp__{server}__{tool}".to_owned(), limit: 64 },
-        concurrency: Concurrency { stdio: 3, remote: 20 },
-        prompt: Prompt {
-            budget: Budget::Chars(2000),
-            max_description_chars: 250,
-            min_description_chars: 20,
-            template: PromptTemplate { from: "builtin".to_owned(), text: "x".to_owned() },
-        },
-    }
+    let mut plan = compiled("mcp_servers: []");
+    plan.enabled = true;
+    plan.servers = servers;
+    plan
+}
+
+fn compiled(text: &str) -> Plan {
+    let files = MemorySources([("config.yml".to_owned(), text.as_bytes().to_vec())].into());
+    crate::compile("config.yml", &files).unwrap().plan.unwrap()
 }
 
 fn observed(tools: &[&str]) -> Observed {

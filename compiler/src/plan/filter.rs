@@ -33,7 +33,7 @@ pub fn tool_strings(server: &ServerName, tool: &str) -> [String; 3] {
     [tool.to_owned(), format!("{server}__{tool}"), format!("mcp__{server}__{tool}")]
 }
 
-fn first_match<'a>(patterns: &'a [Pattern], strings: &[String; 3]) -> Option<&'a Pattern> {
+pub(super) fn first_match<'a>(patterns: &'a [Pattern], strings: &[String; 3]) -> Option<&'a Pattern> {
     patterns.iter().find(|pattern| strings.iter().any(|text| pattern.matches(text)))
 }
 

@@ -3,15 +3,23 @@
 //! A plan holds references to secrets, never a value; no absolute path; no `Option` that means "undecided". It
 //! serialises into the lock, and two plans are the same exactly when they serialise the same.
 
+mod agent;
 mod filter;
 mod naming;
+mod policy;
+mod serve;
 mod server;
 
+pub use agent::{Agent, LEAD};
 pub use filter::{Dropped, ToolFilter, tool_strings};
 pub use naming::{ExposedName, NameTable, Naming, OWN_TOOLS, sanitize, suffix};
+pub use policy::{OnDrift, Operation, Policy, Refusal, Rule, RuleError, normalize_uri};
+pub use serve::{Http, Plugin, Search, Serve};
 pub use server::{
-    Environment, Launch, Limits, Origin, Reconnect, Replace, Restart, Server, Stdio, StreamableHttp, TransportKind,
+    Connect, Environment, Launch, Limits, Origin, Reconnect, Remote, Replace, Restart, Server, Stdio, TransportKind,
 };
+
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,12 +36,28 @@ pub struct Plan {
     pub servers: Vec<Server>,
     /// Patterns of tools that are never offered, whatever else says so.
     pub denylist: Vec<Pattern>,
+    /// Names of the host's own tools; a server's tool of such a name is not bound.
+    pub reserved: Vec<String>,
+    /// A PEM file of further certificates for remote servers, relative to the main file.
+    pub ca_bundle: Option<String>,
+    /// What may be done.
+    pub policy: Policy,
+    /// The agents by name; `lead` is always there.
+    pub agents: BTreeMap<String, Agent>,
     /// How exposed names are made.
     pub naming: Naming,
     /// How many servers connect at the same time.
     pub concurrency: Concurrency,
     /// The prompt block.
     pub prompt: Prompt,
+    /// How `search_mcp_tools` answers.
+    pub search: Search,
+    /// How agents are served.
+    pub serve: Serve,
+    /// Directories of local skills, relative to the main file.
+    pub skills: Vec<String>,
+    /// Programs that say which servers to run.
+    pub plugins: Vec<Plugin>,
 }
 
 /// How many servers connect at the same time.

@@ -108,13 +108,18 @@ pub struct NameTable {
     owners: BTreeMap<ExposedName, (ServerName, String)>,
     names: BTreeMap<(ServerName, String), ExposedName>,
     unbound: BTreeMap<(ServerName, String), String>,
+    reserved: BTreeSet<String>,
 }
 
 impl NameTable {
     /// Names every tool of `tools`, which come in config order of their servers; within a server order is free.
     ///
-    /// A tool whose finished name is one of our own tools is not bound.
-    pub fn build<'a>(naming: &Naming, tools: impl IntoIterator<Item = (&'a ServerName, &'a str)>) -> Self {
+    /// A tool whose finished name is one of our own tools, or one of `reserved`, the host's, is not bound.
+    pub fn build<'a>(
+        naming: &Naming,
+        reserved: &[String],
+        tools: impl IntoIterator<Item = (&'a ServerName, &'a str)>,
+    ) -> Self {
         let mut per_server: Vec<(&ServerName, BTreeSet<&str>)> = Vec::new();
         for (server, tool) in tools {
             match per_server.iter_mut().find(|(name, _)| *name == server) {
@@ -124,7 +129,7 @@ impl NameTable {
                 None => per_server.push((server, BTreeSet::from([tool]))),
             }
         }
-        let mut table = Self::default();
+        let mut table = Self { reserved: reserved.iter().cloned().collect(), ..Self::default() };
         for (server, tools) in per_server {
             table.add_server(naming, server, &tools);
         }
@@ -158,7 +163,7 @@ impl NameTable {
             name = naming.suffixed(&name, server, tool);
         }
         // A suffixed name that is taken all the same (a tool chosen to hit it) is left out rather than bound to two.
-        if OWN_TOOLS.contains(&name.as_str()) || self.owners.contains_key(name.as_str()) {
+        if OWN_TOOLS.contains(&name.as_str()) || self.reserved.contains(&name) || self.owners.contains_key(name.as_str()) {
             self.unbound.insert(key, name);
             return;
         }
@@ -203,7 +208,7 @@ mod tests {
 
     fn names(naming: &Naming, tools: &[(&str, &str)]) -> Vec<String> {
         let owned: Vec<_> = tools.iter().map(|(s, t)| (server(s), *t)).collect();
-        let table = NameTable::build(naming, owned.iter().map(|(s, t)| (s, *t)));
+        let table = NameTable::build(naming, &[], owned.iter().map(|(s, t)| (s, *t)));
         owned.iter().map(|(s, t)| table.exposed(s, t).map_or("-".to_owned(), ToString::to_string)).collect()
     }
 
@@ -246,6 +251,13 @@ mod tests {
         assert_eq!(names(&naming("{tool}", 64), &[("a", "search_mcp_tools"), ("a", "x")]), ["-", "x"]);
     }
 
+    #[test]
+    fn the_hosts_own_tools_are_not_bound_over() {
+        let table = NameTable::build(&naming("{tool}", 64), &["read".to_owned()], [(&server("a"), "read"), (&server("a"), "x")]);
+        assert_eq!(table.exposed(&server("a"), "read"), None);
+        assert_eq!(table.unbound().next().unwrap().2, "read");
+    }
+
     proptest! {
         #[test]
         fn every_name_is_unique_valid_within_the_limit_and_leads_back(
@@ -255,8 +267,8 @@ mod tests {
         ) {
             let naming = naming(pattern, limit);
             let owned: Vec<_> = tools.iter().map(|(s, t)| (server(s), t.as_str())).collect();
-            let table = NameTable::build(&naming, owned.iter().map(|(s, t)| (s, *t)));
-            let shuffled = NameTable::build(&naming, owned.iter().filter(|(s, _)| s.as_str() == "a").rev()
+            let table = NameTable::build(&naming, &[], owned.iter().map(|(s, t)| (s, *t)));
+            let shuffled = NameTable::build(&naming, &[], owned.iter().filter(|(s, _)| s.as_str() == "a").rev()
                 .chain(owned.iter().filter(|(s, _)| s.as_str() == "b").rev()).map(|(s, t)| (s, *t)));
             prop_assert_eq!(&table, &shuffled, "order of lists within a server doesn't matter");
             for (s, t) in &owned {

@@ -31,6 +31,16 @@ pub struct Server {
     pub required: bool,
     /// Variables that must all be set for it to be connected.
     pub when_env: Vec<String>,
+    /// Globs of workspaces; only sessions in one of them see it. Empty: all sessions.
+    pub workspaces: Vec<String>,
+    /// Whether it may ask for the user's model.
+    pub sampling: bool,
+    /// Whether a connection serves many calls.
+    pub persistent_sessions: bool,
+    /// When it is connected.
+    pub connect: Connect,
+    /// Seconds without a call after which a lazily connected server is stopped; 0 is never.
+    pub idle_stop_seconds: f64,
     /// What a reload does with the old connection.
     pub replace: Replace,
     /// How long and how much.
@@ -47,6 +57,10 @@ pub enum Origin {
     Config,
     /// Taken from the curated catalogue.
     Builtin,
+    /// Written in a fragment.
+    Fragment,
+    /// Said by a plugin.
+    Plugin,
 }
 
 /// How a server is reached.
@@ -56,7 +70,11 @@ pub enum Launch {
     /// A child process.
     Stdio(Stdio),
     /// A remote server over streamable HTTP.
-    StreamableHttp(StreamableHttp),
+    StreamableHttp(Remote),
+    /// A remote server over the older HTTP with server-sent events.
+    Sse(Remote),
+    /// A remote server over websocket.
+    Websocket(Remote),
 }
 
 /// A child process that speaks MCP on its standard streams.
@@ -78,7 +96,7 @@ pub struct Stdio {
 
 /// A remote server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct StreamableHttp {
+pub struct Remote {
     /// Where it listens.
     pub url: Template,
     /// Sent with every request.
@@ -93,6 +111,10 @@ pub enum TransportKind {
     Stdio,
     /// Streamable HTTP.
     StreamableHttp,
+    /// HTTP with server-sent events, of revision 2024-11-05.
+    Sse,
+    /// Websocket.
+    Websocket,
 }
 
 impl TransportKind {
@@ -101,6 +123,8 @@ impl TransportKind {
         match self {
             Self::Stdio => "stdio",
             Self::StreamableHttp => "streamable_http",
+            Self::Sse => "sse",
+            Self::Websocket => "websocket",
         }
     }
 }
@@ -116,6 +140,17 @@ pub enum Environment {
     Filtered,
     /// Everything.
     All,
+}
+
+/// When a server is connected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Connect {
+    /// At start.
+    #[default]
+    Eager,
+    /// On the first call to it.
+    Lazy,
 }
 
 /// Whether a dead child process comes back.
@@ -182,25 +217,32 @@ impl Launch {
         match self {
             Self::Stdio(_) => TransportKind::Stdio,
             Self::StreamableHttp(_) => TransportKind::StreamableHttp,
+            Self::Sse(_) => TransportKind::Sse,
+            Self::Websocket(_) => TransportKind::Websocket,
+        }
+    }
+
+    /// Where a remote server is; `None` for a child process.
+    pub fn remote(&self) -> Option<&Remote> {
+        match self {
+            Self::Stdio(_) => None,
+            Self::StreamableHttp(remote) | Self::Sse(remote) | Self::Websocket(remote) => Some(remote),
         }
     }
 
     /// Every template of the launch with the field it stands in, as messages name it.
     pub fn templates(&self) -> Vec<(String, &Template)> {
-        match self {
-            Self::Stdio(stdio) => {
-                let mut all = vec![("command".to_owned(), &stdio.command)];
-                all.extend(stdio.args.iter().enumerate().map(|(index, arg)| (format!("args[{index}]"), arg)));
-                all.extend(stdio.env.iter().map(|(key, value)| (format!("env.{key}"), value)));
-                all.push(("cwd".to_owned(), &stdio.cwd));
-                all
-            }
-            Self::StreamableHttp(http) => {
-                let mut all = vec![("url".to_owned(), &http.url)];
-                all.extend(http.headers.iter().map(|(key, value)| (format!("headers.{key}"), value)));
-                all
-            }
-        }
+        let Self::Stdio(stdio) = self else {
+            let remote = self.remote();
+            let headers = remote.iter().flat_map(|remote| &remote.headers);
+            let url = remote.iter().map(|remote| ("url".to_owned(), &remote.url));
+            return url.chain(headers.map(|(key, value)| (format!("headers.{key}"), value))).collect();
+        };
+        let mut all = vec![("command".to_owned(), &stdio.command)];
+        all.extend(stdio.args.iter().enumerate().map(|(index, arg)| (format!("args[{index}]"), arg)));
+        all.extend(stdio.env.iter().map(|(key, value)| (format!("env.{key}"), value)));
+        all.push(("cwd".to_owned(), &stdio.cwd));
+        all
     }
 
     /// Transport, command, args and url: what decides whether an observation still speaks of the same server.
@@ -211,7 +253,9 @@ impl Launch {
                 all.push(stdio.command.to_string());
                 all.extend(stdio.args.iter().map(ToString::to_string));
             }
-            Self::StreamableHttp(http) => all.push(http.url.to_string()),
+            Self::StreamableHttp(remote) | Self::Sse(remote) | Self::Websocket(remote) => {
+                all.push(remote.url.to_string());
+            }
         }
         all
     }

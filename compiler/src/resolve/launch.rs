@@ -6,16 +6,16 @@ use crate::code::Code;
 use crate::config::{Mcp, ServerEntry, Text};
 use crate::diagnostic::Diagnostic;
 use crate::interpolate::{Part, Template};
-use crate::plan::{Launch, Stdio, StreamableHttp, TransportKind};
+use crate::plan::{Environment, Launch, Remote, Stdio, TransportKind};
 use crate::source::{Span, Spanned};
 
-use super::{Resolver, default_environment};
+use super::Resolver;
 
 impl Resolver<'_> {
     pub(super) fn launch(&mut self, entry: &Spanned<ServerEntry>, mcp: &Mcp) -> Option<Launch> {
         match self.transport(entry)? {
             TransportKind::Stdio => self.stdio(entry, mcp),
-            TransportKind::StreamableHttp => self.streamable_http(entry),
+            kind => self.remote(entry, kind),
         }
     }
 
@@ -27,10 +27,10 @@ impl Resolver<'_> {
                 "streamable_http" | "streamable-http" | "streamableHttp" | "http" => {
                     Some(TransportKind::StreamableHttp)
                 }
-                other => {
-                    self.unsupported(other, written.at);
-                    None
-                }
+                "sse" => Some(TransportKind::Sse),
+                "websocket" | "ws" => Some(TransportKind::Websocket),
+                // The schema knows no other word.
+                _ => None,
             };
         }
         match (&fields.command, &fields.url) {
@@ -45,8 +45,7 @@ impl Resolver<'_> {
             }
             (Some(_), None) => Some(TransportKind::Stdio),
             (None, Some(url)) if url.value.starts_with("ws://") || url.value.starts_with("wss://") => {
-                self.unsupported("websocket", url.at);
-                None
+                Some(TransportKind::Websocket)
             }
             (None, Some(_)) => Some(TransportKind::StreamableHttp),
             (None, None) if self.is_troubled(entry.at) => None,
@@ -58,13 +57,6 @@ impl Resolver<'_> {
                 None
             }
         }
-    }
-
-    fn unsupported(&mut self, transport: &str, at: Span) {
-        let message = format!("the transport `{transport}` isn't supported by this version");
-        self.report(
-            Diagnostic::new(Code::UnsupportedTransport, at, message).help("stdio and streamable_http are supported"),
-        );
     }
 
     fn stdio(&mut self, entry: &Spanned<ServerEntry>, mcp: &Mcp) -> Option<Launch> {
@@ -79,36 +71,80 @@ impl Resolver<'_> {
         let args = fields.args.iter().flat_map(|args| &args.value).enumerate();
         let args: Vec<_> = args.map(|(index, arg)| self.text(arg, &format!("args[{index}]"))).collect();
         let env = self.texts(fields.env.as_ref(), "env", Self::check_variable);
-        let cwd = fields.cwd.as_ref().map(|cwd| self.template(cwd, "cwd"));
+        let cwd = fields.cwd.as_ref().map(|cwd| self.template(cwd, "cwd")).map(|cwd| self.rebased(cwd));
         let command = self.required(fields.command.as_ref(), entry.at, "command", "a stdio server")?;
         self.check_command(command);
+        let program = self.template(command, "command");
         Some(Launch::Stdio(Stdio {
-            command: self.template(command, "command"),
+            // A bare name is looked up on PATH; only a path is relative to its file.
+            command: if command.value.contains('/') { self.rebased(program) } else { program },
             args,
             env,
             cwd: cwd.unwrap_or_else(|| Template::literal(".")),
-            environment: fields.environment.as_ref().map_or_else(|| default_environment(mcp), |written| written.value),
+            environment: self.environment(fields, mcp),
             restart: fields.restart.as_ref().map(|written| written.value).unwrap_or_default(),
         }))
     }
 
-    fn streamable_http(&mut self, entry: &Spanned<ServerEntry>) -> Option<Launch> {
+    /// The server's own word, else the section's; the older spelling is a yes or no.
+    fn environment(&mut self, entry: &ServerEntry, mcp: &Mcp) -> Environment {
+        let mut pick = |new: Option<&Spanned<Environment>>, old: Option<&Spanned<bool>>| {
+            if let (Some(new), Some(old)) = (new, old) {
+                self.two_spellings("environment", new.at, "inherit_env", old.at);
+            }
+            let old = old.map(|all| if all.value { Environment::All } else { Environment::Minimal });
+            new.map(|new| new.value).or(old)
+        };
+        let own = pick(entry.environment.as_ref(), entry.inherit_env.as_ref());
+        let shared = pick(mcp.environment.as_ref(), mcp.inherit_env.as_ref());
+        own.or(shared).unwrap_or_default()
+    }
+
+    /// A path of the file that is being resolved, relative to the main file instead.
+    pub(super) fn rebased_path(&self, path: &str) -> String {
+        let fixed = path.starts_with(['/', '~']) || path.contains(":\\") || path.starts_with("${");
+        if self.directory.is_empty() || fixed { path.to_owned() } else { format!("{}/{path}", self.directory) }
+    }
+
+    fn rebased(&self, template: Template) -> Template {
+        match template.parts().first() {
+            Some(Part::Text(text)) if !self.directory.is_empty() => {
+                let moved = self.rebased_path(text);
+                let front = &moved[..moved.len() - text.len()];
+                template.prefixed(front)
+            }
+            _ => template,
+        }
+    }
+
+    fn remote(&mut self, entry: &Spanned<ServerEntry>, kind: TransportKind) -> Option<Launch> {
         let fields = &entry.value;
+        let who = match kind {
+            TransportKind::Sse => "an sse server",
+            TransportKind::Websocket => "a websocket server",
+            _ => "a streamable_http server",
+        };
         for (field, at) in [
             ("command", fields.command.as_ref().map(|f| f.at)),
             ("args", fields.args.as_ref().map(|f| f.at)),
             ("env", fields.env.as_ref().map(|f| f.at)),
             ("cwd", fields.cwd.as_ref().map(|f| f.at)),
             ("environment", fields.environment.as_ref().map(|f| f.at)),
+            ("inherit_env", fields.inherit_env.as_ref().map(|f| f.at)),
             ("restart", fields.restart.as_ref().map(|f| f.at)),
         ] {
-            self.refuse(field, at, "a streamable_http server", "a remote server is given `url` and `headers`");
+            self.refuse(field, at, who, "a remote server is given `url` and `headers`");
         }
         let headers = self.texts(fields.headers.as_ref(), "headers", Self::check_header);
-        let url = self.required(fields.url.as_ref(), entry.at, "url", "a streamable_http server")?;
+        let url = self.required(fields.url.as_ref(), entry.at, "url", who)?;
         let template = self.template(url, "url");
-        self.check_url(url, &template);
-        Some(Launch::StreamableHttp(StreamableHttp { url: template, headers }))
+        self.check_url(url, &template, kind, who);
+        let remote = Remote { url: template, headers };
+        Some(match kind {
+            TransportKind::Sse => Launch::Sse(remote),
+            TransportKind::Websocket => Launch::Websocket(remote),
+            _ => Launch::StreamableHttp(remote),
+        })
     }
 
     fn refuse(&mut self, field: &str, at: Option<Span>, who: &str, help: &str) {
@@ -199,7 +235,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn check_url(&mut self, written: &Spanned<String>, template: &Template) {
+    fn check_url(&mut self, written: &Spanned<String>, template: &Template, kind: TransportKind, who: &str) {
         let help = "a URL looks like `https://example.com/mcp`";
         // What a reference will say is only known when the connection opens; it is checked there again.
         if let Some(Part::Reference(_)) = template.parts().first() {
@@ -210,9 +246,11 @@ impl Resolver<'_> {
             self.report(Diagnostic::new(Code::BadUrl, written.at, message).help(help));
             return;
         };
-        if !matches!(scheme.to_ascii_lowercase().as_str(), "http" | "https") {
-            let message = format!("a streamable_http server can't be reached through `{scheme}://`");
-            self.report(Diagnostic::new(Code::BadUrl, written.at, message).help("use `https://` or `http://`"));
+        let schemes = if kind == TransportKind::Websocket { ["wss", "ws"] } else { ["https", "http"] };
+        if !schemes.contains(&scheme.to_ascii_lowercase().as_str()) {
+            let message = format!("{who} can't be reached through `{scheme}://`");
+            let help = format!("use `{}://` or `{}://`", schemes[0], schemes[1]);
+            self.report(Diagnostic::new(Code::BadUrl, written.at, message).help(help));
             return;
         }
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();

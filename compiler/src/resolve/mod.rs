@@ -6,16 +6,53 @@
 mod launch;
 mod limits;
 mod names;
+mod policy;
 mod prompt;
+mod serve;
 mod servers;
+mod tests;
 mod text;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::code::Code;
-use crate::config::Config;
-use crate::diagnostic::Diagnostic;
+use crate::config::{Config, ServerEntry};
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::expectation::Expectation;
 use crate::pattern::Pattern;
-use crate::plan::{Concurrency, Environment, Naming, Plan};
+use crate::plan::{Concurrency, Naming, Plan};
 use crate::source::{SourceMap, Sources, Span, Spanned};
+
+/// What is resolved: the main file with its profile, and what adds servers to it.
+#[derive(Debug, Default)]
+pub struct Inputs {
+    /// The main file, a profile already laid over it.
+    pub main: Config,
+    /// The fragments in order.
+    pub fragments: Vec<Fragment>,
+    /// What plugins printed, by the plugin's name.
+    pub plugins: BTreeMap<String, PluginOutput>,
+    /// Whether this is a fragment by itself: what it names may be declared elsewhere.
+    pub alone: bool,
+}
+
+/// A fragment.
+#[derive(Debug)]
+pub struct Fragment {
+    /// What it holds.
+    pub config: Config,
+    /// Its directory, relative to the main file's; empty for the same.
+    pub directory: String,
+}
+
+/// What a plugin printed.
+#[derive(Debug)]
+pub struct PluginOutput {
+    /// As it stands.
+    pub text: String,
+    /// Its servers.
+    pub servers: Vec<Spanned<ServerEntry>>,
+}
 
 /// What the passes share: the texts that were read, and what was found so far.
 pub struct Resolver<'a> {
@@ -25,6 +62,13 @@ pub struct Resolver<'a> {
     read: Vec<String>,
     /// Where an error was reported before: what is missing there may be what was refused.
     troubled: Vec<Span>,
+    plugins: &'a BTreeMap<String, PluginOutput>,
+    /// Directory of the file that is being resolved, relative to the main file's.
+    directory: String,
+    /// Names that may exist without being known here: plugins weren't run, or this is a fragment by itself.
+    open_world: bool,
+    /// Names of servers that were declared and couldn't be resolved.
+    unresolved_names: BTreeSet<String>,
 }
 
 /// A plan, if there is one, and everything that was found on the way.
@@ -32,46 +76,112 @@ pub struct Resolver<'a> {
 pub struct Resolved {
     /// `None` when anything was an error.
     pub plan: Option<Plan>,
+    /// What must hold of it.
+    pub tests: Vec<Expectation>,
     /// Unsorted.
     pub diagnostics: Vec<Diagnostic>,
     /// Files that were read besides the config, as the config names them.
     pub read: Vec<String>,
 }
 
-/// Decides everything that `config` leaves open. `earlier` is what was found before: it silences what follows from it.
-pub fn resolve(config: &Config, texts: &SourceMap, files: &dyn Sources, earlier: &[Diagnostic]) -> Resolved {
-    let troubled = earlier.iter().filter(|d| d.is_error()).map(|d| d.primary.at).collect();
-    let mut resolver = Resolver { texts, files, diagnostics: Vec::new(), read: Vec::new(), troubled };
-    let plan = resolver.plan(config);
+/// Decides everything that the config leaves open. `earlier` is what was found before: it silences what follows from it.
+pub fn resolve(inputs: &Inputs, texts: &SourceMap, files: &dyn Sources, earlier: &[Diagnostic]) -> Resolved {
+    let declared = inputs.main.plugins.iter().flatten();
+    let unheard = declared.clone().any(|plugin| !inputs.plugins.contains_key(&plugin.value.name.value));
+    let mut resolver = Resolver {
+        texts,
+        files,
+        diagnostics: Vec::new(),
+        read: Vec::new(),
+        troubled: earlier.iter().filter(|d| d.is_error()).map(|d| d.primary.at).collect(),
+        plugins: &inputs.plugins,
+        directory: String::new(),
+        open_world: unheard || inputs.alone,
+        unresolved_names: BTreeSet::new(),
+    };
+    let (plan, tests) = resolver.plan(inputs);
     let failed = resolver.diagnostics.iter().any(Diagnostic::is_error);
-    Resolved { plan: (!failed).then_some(plan), diagnostics: resolver.diagnostics, read: resolver.read }
+    Resolved { plan: (!failed).then_some(plan), tests, diagnostics: resolver.diagnostics, read: resolver.read }
 }
 
 impl Resolver<'_> {
-    fn plan(&mut self, config: &Config) -> Plan {
+    fn plan(&mut self, inputs: &Inputs) -> (Plan, Vec<Expectation>) {
+        let config = &inputs.main;
         let mcp = config.mcp.clone().unwrap_or_default();
-        let naming = self.naming(&mcp);
-        let servers = self.servers(config, &mcp, &naming);
-        let declared = !servers.is_empty();
-        Plan {
-            enabled: mcp.enabled.unwrap_or(declared),
+        let naming = self.naming(config, &mcp);
+        let servers = self.servers(inputs, &mcp, &naming);
+        let fragments = || inputs.fragments.iter().map(|fragment| &fragment.config);
+        let denylist: Vec<_> = mcp
+            .denylist
+            .iter()
+            .flatten()
+            .chain(fragments().filter_map(|fragment| fragment.mcp.as_ref()).flat_map(|mcp| mcp.denylist.iter().flatten()))
+            .cloned()
+            .collect();
+        for pattern in &denylist {
+            self.check_namespaced(pattern, &servers);
+        }
+        let agents = self.agents(config, &servers);
+        let mut policy = self.policy(config, &servers);
+        for fragment in fragments() {
+            policy.deny.extend(self.policy(fragment, &servers).deny);
+        }
+        let mut tests = self.tests(config, &agents, &servers);
+        for fragment in fragments() {
+            tests.extend(self.tests(fragment, &agents, &servers));
+        }
+        let plan = Plan {
+            enabled: servers.iter().any(|server| server.enabled) || mcp.enabled.unwrap_or(!servers.is_empty()),
             servers,
-            denylist: patterns(mcp.denylist.as_deref()),
+            denylist: patterns(Some(&denylist)),
+            reserved: mcp.reserved.iter().flatten().map(|name| name.value.clone()).collect(),
+            ca_bundle: mcp.ca_bundle.as_ref().map(|path| path.value.clone()),
+            policy,
+            serve: self.serve(config, &agents),
+            agents,
             naming,
             concurrency: Concurrency {
                 stdio: mcp.concurrency.as_ref().and_then(|c| c.stdio).unwrap_or(3) as usize,
                 remote: mcp.concurrency.as_ref().and_then(|c| c.remote).unwrap_or(20) as usize,
             },
             prompt: self.prompt(config),
-        }
+            search: Self::search(config),
+            skills: config.skills.iter().flatten().map(|path| path.value.clone()).collect(),
+            plugins: self.plugins(config),
+        };
+        (plan, tests)
     }
 
-    fn naming(&mut self, mcp: &crate::config::Mcp) -> Naming {
+    /// An error about a name that may be declared where we can't look is only worth a note.
+    fn softened(&self, mut diagnostic: Diagnostic) -> Diagnostic {
+        if self.open_world {
+            diagnostic.severity = Severity::Note;
+        }
+        diagnostic
+    }
+
+    fn plugin_output(&self, name: &str) -> Option<String> {
+        self.plugins.get(name).map(|output| output.text.clone())
+    }
+
+    fn naming(&mut self, config: &Config, mcp: &crate::config::Mcp) -> Naming {
         let pattern = mcp.naming.as_ref().map_or("mcp__{server}__{tool}", |naming| &naming.value).to_owned();
         if let Some(written) = &mcp.naming {
             self.check_naming(written);
         }
-        Naming { pattern, limit: mcp.name_limit.as_ref().map_or(64, |limit| limit.value as usize) }
+        let limit = mcp.name_limit.as_ref().map_or(64, |limit| limit.value as usize);
+        let Some(prefix) = config.serve.as_ref().and_then(|serve| serve.host_prefix.as_ref()) else {
+            return Naming { pattern, limit };
+        };
+        let left = limit.saturating_sub(prefix.value as usize);
+        if left < SHORTEST_LIMIT {
+            let message = format!("a prefix of {} leaves {left} of {limit} characters for a name", prefix.value);
+            self.report(
+                Diagnostic::new(Code::OutOfRange, prefix.at, message)
+                    .help(format!("at least {SHORTEST_LIMIT} have to be left; raise `mcp.name_limit` if the client takes longer names")),
+            );
+        }
+        Naming { pattern, limit: left.max(SHORTEST_LIMIT) }
     }
 
     fn check_naming(&mut self, written: &Spanned<String>) {
@@ -123,12 +233,11 @@ impl Resolver<'_> {
     }
 }
 
+/// Fewest characters that a limit on names may leave; a suffix alone takes seven.
+const SHORTEST_LIMIT: usize = 16;
+
 /// Compiles a list of patterns.
 fn patterns(written: Option<&[Spanned<String>]>) -> Vec<Pattern> {
     written.unwrap_or_default().iter().map(|pattern| Pattern::new(&*pattern.value)).collect()
 }
 
-/// The default of `mcp.environment`.
-fn default_environment(mcp: &crate::config::Mcp) -> Environment {
-    mcp.environment.unwrap_or_default()
-}

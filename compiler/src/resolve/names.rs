@@ -12,7 +12,7 @@ use crate::source::{Span, Spanned};
 use super::Resolver;
 
 /// The names that are taken, and where.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Names {
     taken: BTreeMap<ServerName, Span>,
     exposed: BTreeMap<String, Spanned<ServerName>>,

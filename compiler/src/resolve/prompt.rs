@@ -55,7 +55,7 @@ impl Resolver<'_> {
         new.or(old)
     }
 
-    fn two_spellings(&mut self, word: &str, at: Span, old_word: &str, old_at: Span) {
+    pub(super) fn two_spellings(&mut self, word: &str, at: Span, old_word: &str, old_at: Span) {
         self.report(
             Diagnostic::new(Code::TwoSpellings, old_at, format!("`{old_word}` and `{word}` say the same thing twice"))
                 .label(format!("the older spelling of `{word}`"))

@@ -3,7 +3,7 @@
 use crate::builtins::{Builtin, catalogue};
 use crate::code::Code;
 use crate::config::builtin::Overrides;
-use crate::config::{Config, Mcp, ServerEntry, Text, Tools};
+use crate::config::{Mcp, ServerEntry, Text, Tools};
 use crate::diagnostic::{Diagnostic, closest};
 use crate::lint;
 use crate::name::ServerName;
@@ -11,39 +11,113 @@ use crate::plan::{Naming, Origin, Server, ToolFilter};
 use crate::source::{Span, Spanned};
 
 use super::names::Names;
-use super::{Resolver, limits, patterns};
+use super::{Inputs, Resolver, limits, patterns};
 
 impl Resolver<'_> {
-    pub(super) fn servers(&mut self, config: &Config, mcp: &Mcp, naming: &Naming) -> Vec<Server> {
+    /// Who wins, lowest first: builtin < fragment < main file (and profile) < plugin.
+    pub(super) fn servers(&mut self, inputs: &Inputs, mcp: &Mcp, naming: &Naming) -> Vec<Server> {
         self.check_seconds("mcp.timeout_seconds", mcp.timeout_seconds.as_ref());
         self.check_seconds("mcp.request_timeout_seconds", mcp.request_timeout_seconds.as_ref());
-        let entries = config.mcp_servers.iter().flatten().chain(mcp.servers.iter().flatten());
+        let main = &inputs.main;
+        let entries: Vec<_> = main.mcp_servers.iter().flatten().chain(mcp.servers.iter().flatten()).collect();
         let mut names = Names::default();
-        let mut servers = Vec::new();
         // Written names first, so that a derived one gives way wherever it stands.
-        let entries: Vec<_> = entries.map(|entry| (entry, self.written_name(entry))).collect();
-        for (_, name) in &entries {
-            if let Some(name) = name {
-                self.claim(&mut names, name, naming);
-            }
+        let named: Vec<_> = entries.into_iter().map(|entry| (entry, self.written_name(entry))).collect();
+        for name in named.iter().filter_map(|(_, name)| name.as_ref()) {
+            self.claim(&mut names, name, naming);
         }
-        for (entry, name) in entries {
+        let mut servers = Vec::new();
+        for (entry, name) in named {
             let name = match name {
                 Some(name) => Some(name),
                 None if entry.value.name.is_some() => None,
                 None => self.derived_name(entry, &mut names, naming),
             };
             // Resolved without a name too, so that every mistake of the entry is reported in one run.
-            if let Some(server) = self.server(entry, name, mcp, Origin::Config) {
-                servers.push(server);
-            }
+            servers.extend(self.server(entry, name, mcp, Origin::Config));
         }
-        for builtin in config.mcp_builtins.iter().flatten() {
-            if let Some(server) = self.builtin(builtin.at, &builtin.value.0, mcp, &mut names, naming) {
-                servers.push(server);
-            }
+        let from_fragments = self.fragment_servers(inputs, mcp, &mut names, naming);
+        let builtins = main.mcp_builtins.iter().flatten();
+        let more = inputs.fragments.iter().flat_map(|fragment| fragment.config.mcp_builtins.iter().flatten());
+        for builtin in builtins.chain(more) {
+            servers.extend(self.builtin(builtin.at, &builtin.value.0, mcp, &mut names, naming));
         }
+        servers.extend(from_fragments);
+        if mcp.enabled == Some(false) {
+            servers.iter_mut().for_each(|server| server.enabled = false);
+        }
+        self.plugin_servers(inputs, mcp, &mut names, naming, &mut servers);
         servers
+    }
+
+    fn fragment_servers(&mut self, inputs: &Inputs, mcp: &Mcp, names: &mut Names, naming: &Naming) -> Vec<Server> {
+        let main = names.clone();
+        let mut servers = Vec::new();
+        for fragment in &inputs.fragments {
+            self.directory.clone_from(&fragment.directory);
+            for entry in fragment.config.mcp_servers.iter().flatten() {
+                let name = match self.written_name(entry) {
+                    Some(name) => name,
+                    None if entry.value.name.is_some() => continue,
+                    None => match self.derived_name(entry, names, naming) {
+                        Some(name) => name,
+                        None => continue,
+                    },
+                };
+                if let Some(winner) = main.place(&name.value) {
+                    self.report(
+                        Diagnostic::new(Code::Overridden, winner, format!("`{}` here replaces the fragment's", name.value))
+                            .related(name.at, "the fragment's"),
+                    );
+                    continue;
+                }
+                if entry.value.name.is_some() {
+                    self.claim(names, &name, naming);
+                }
+                servers.extend(self.server(entry, Some(name), mcp, Origin::Fragment));
+            }
+        }
+        self.directory.clear();
+        servers
+    }
+
+    /// Last, and over everything: a plugin's entries replace same-named ones, and run although `mcp.enabled` is false.
+    fn plugin_servers(
+        &mut self,
+        inputs: &Inputs,
+        mcp: &Mcp,
+        names: &mut Names,
+        naming: &Naming,
+        servers: &mut Vec<Server>,
+    ) {
+        for plugin in inputs.main.plugins.iter().flatten() {
+            let plugin = &plugin.value;
+            let Some(output) = inputs.plugins.get(&plugin.name.value) else { continue };
+            for entry in &output.servers {
+                let Some(name) = self.written_name(entry) else {
+                    if entry.value.name.is_none() {
+                        self.report(
+                            Diagnostic::new(Code::BadPluginOutput, entry.at, "a plugin's server needs a `name`")
+                                .help(format!("have the plugin `{}` print one", plugin.name.value)),
+                        );
+                    }
+                    continue;
+                };
+                if let Some(other) = names.place(&name.value) {
+                    self.report(
+                        Diagnostic::new(Code::Overridden, name.at, format!("`{}` of the plugin replaces the one written out", name.value))
+                            .related(other, "replaced"),
+                    );
+                    servers.retain(|server| server.name != name.value);
+                } else {
+                    self.claim(names, &name, naming);
+                }
+                if let Some(mut server) = self.server(entry, Some(name), mcp, Origin::Plugin) {
+                    server.enabled &= mcp.enabled != Some(false) || plugin.activate.unwrap_or(true);
+                    servers.push(server);
+                }
+            }
+        }
     }
 
     /// One entry as a server, if it has a name and can be launched.
@@ -57,8 +131,11 @@ impl Resolver<'_> {
         let launch = self.launch(entry, mcp);
         let limits = self.limits(&entry.value, mcp);
         let tools = self.filter(entry.value.tools.as_ref());
-        if origin == Origin::Config {
+        if origin != Origin::Builtin {
             self.diagnostics.extend(lint::entry(entry));
+        }
+        if let Some(name) = name.as_ref().filter(|_| launch.is_none()) {
+            self.unresolved_names.insert(name.value.to_string());
         }
         let entry = &entry.value;
         let when_env = entry.when.iter().flat_map(|when| when.env.iter().flatten());
@@ -73,6 +150,15 @@ impl Resolver<'_> {
             enabled: entry.enabled.unwrap_or(true),
             required: entry.required.unwrap_or(false),
             when_env,
+            workspaces: entry.workspaces.iter().flatten().map(|glob| self.rebased_path(&glob.value)).collect(),
+            sampling: entry.sampling.unwrap_or(false),
+            persistent_sessions: entry.persistent_sessions.or(mcp.persistent_sessions).unwrap_or(true),
+            connect: entry.connect.or(mcp.connect).unwrap_or_default(),
+            idle_stop_seconds: entry
+                .idle_stop_seconds
+                .as_ref()
+                .or(mcp.idle_stop_seconds.as_ref())
+                .map_or(0.0, |seconds| seconds.value.0),
             replace: entry.replace.unwrap_or_default(),
             limits,
             reconnect: limits::reconnect(entry, mcp),

@@ -1,0 +1,158 @@
+//! Several files → one document: a profile over the main file, fragments beside it, a host's own keys put aside. Who wins
+//! is said here, once.
+//!
+//! Lowest first: builtin < fragment < main file < profile < plugin. Every node keeps the place it was written at, so that
+//! a message about a merged value points into the file it came from.
+
+use crate::code::Code;
+use crate::diagnostic::{Diagnostic, closest};
+use crate::document::{Document, Entry, Kind, Node};
+
+/// Lists that a profile adds to instead of replacing them.
+const ADDED: [&str; 3] = ["mcp.denylist", "policy.deny", "tests"];
+/// Lists of entries that a profile merges by `name`.
+const BY_NAME: [&str; 3] = ["mcp_servers", "mcp.servers", "plugins"];
+/// What a fragment may hold.
+const FRAGMENT: [&str; 5] = ["mcp_servers", "mcp_builtins", "mcp.denylist", "policy.deny", "tests"];
+/// What is ours at the top level of another program's file.
+const HOST: [&str; 4] = ["mcp", "mcp_servers", "mcp_builtins", "progressive_mcp"];
+/// Where our other sections stand in another program's file.
+const HOST_SECTION: &str = "x-mcplan";
+
+/// Lays `over` on `base`: maps key by key, servers and plugins by name, the lists of rules added to, all else replaced.
+/// Every value that is replaced is a note with both places.
+pub fn overlay(base: &mut Document, over: Document) -> Vec<Diagnostic> {
+    let mut notes = Vec::new();
+    merge(&mut base.root, over.root, "", &mut notes);
+    notes
+}
+
+fn merge(base: &mut Node, over: Node, path: &str, notes: &mut Vec<Diagnostic>) {
+    if matches!(base.kind, Kind::Null) {
+        *base = over;
+        return;
+    }
+    match (&mut base.kind, over.kind) {
+        (Kind::Map(entries), Kind::Map(new)) => {
+            for entry in new {
+                let below = if path.is_empty() { entry.key.clone() } else { format!("{path}.{}", entry.key) };
+                match entries.iter_mut().find(|old| old.key == entry.key) {
+                    Some(old) => merge(&mut old.value, entry.value, &below, notes),
+                    None => entries.push(entry),
+                }
+            }
+        }
+        (Kind::List(items), Kind::List(new)) if ADDED.contains(&path) => items.extend(new),
+        (Kind::List(items), Kind::List(new)) if BY_NAME.contains(&path) => merge_by_name(items, new, notes),
+        (kind, new) => {
+            let what = path.rsplit('.').next().unwrap_or(path);
+            notes.push(
+                Diagnostic::new(Code::Overridden, over.at, format!("`{what}` here replaces the main file's"))
+                    .related(base.at, "replaced"),
+            );
+            *kind = new;
+            base.at = over.at;
+            base.via = over.via;
+        }
+    }
+}
+
+fn merge_by_name(items: &mut Vec<Node>, new: Vec<Node>, notes: &mut Vec<Diagnostic>) {
+    for node in new {
+        let name = node.get("name").and_then(Node::text).map(str::to_owned);
+        let same = |item: &&mut Node| name.is_some() && item.get("name").and_then(Node::text) == name.as_deref();
+        match items.iter_mut().find(same) {
+            // The entry's own lists and values are replaced: below a name no rule of addition holds.
+            Some(item) => merge_entry(item, node, notes),
+            None => items.push(node),
+        }
+    }
+}
+
+/// The same name is what made the two one, so it isn't replaced.
+fn merge_entry(item: &mut Node, mut over: Node, notes: &mut Vec<Diagnostic>) {
+    if let Kind::Map(entries) = &mut over.kind {
+        entries.retain(|entry| entry.key != "name");
+    }
+    merge(item, over, "[]", notes);
+}
+
+/// Reports keys that a fragment may not hold, and leaves them out.
+pub fn as_fragment(document: &mut Document) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    let allowed = |path: &str| FRAGMENT.iter().any(|known| *known == path || known.starts_with(&format!("{path}.")));
+    let Kind::Map(entries) = &mut document.root.kind else { return found };
+    entries.retain_mut(|entry| {
+        if entry.key.starts_with("x-") || FRAGMENT.contains(&entry.key.as_str()) {
+            return true;
+        }
+        if !allowed(&entry.key) {
+            found.push(not_in_fragment(entry, &entry.key));
+            return false;
+        }
+        let section = entry.key.clone();
+        if let Kind::Map(inner) = &mut entry.value.kind {
+            inner.retain(|inner| {
+                let path = format!("{section}.{}", inner.key);
+                let kept = inner.key.starts_with("x-") || FRAGMENT.contains(&path.as_str());
+                if !kept {
+                    found.push(not_in_fragment(inner, &path));
+                }
+                kept
+            });
+        }
+        true
+    });
+    found
+}
+
+fn not_in_fragment(entry: &Entry, path: &str) -> Diagnostic {
+    Diagnostic::new(Code::NotInFragment, entry.key_at, format!("a fragment can't hold `{path}`"))
+        .help(format!("move it to the main file; a fragment holds {}", FRAGMENT.map(|key| format!("`{key}`")).join(", ")))
+}
+
+/// Whether a document holds nothing but what a fragment may hold.
+pub fn looks_like_fragment(document: &Document) -> bool {
+    let mut copy = document.clone();
+    as_fragment(&mut copy).is_empty()
+}
+
+/// Another program's file: our sections stay, those under `x-mcplan` come up, the rest goes, unless it looks like a
+/// typing error of ours.
+pub fn put_host_keys_aside(document: &mut Document, known: &[&str]) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    let Kind::Map(entries) = &mut document.root.kind else { return found };
+    let mut ours = Vec::new();
+    for entry in std::mem::take(entries) {
+        if HOST.contains(&entry.key.as_str()) {
+            ours.push(entry);
+        } else if entry.key == HOST_SECTION {
+            if let Kind::Map(inner) = entry.value.kind {
+                ours.extend(inner);
+            }
+        } else if let Some(close) = closest(&entry.key, HOST) {
+            found.push(
+                Diagnostic::new(Code::UnknownKey, entry.key_at, format!("unknown key `{}` at the top level", entry.key))
+                    .meant(close)
+                    .help("other programs' keys are let be with --host-keys, this one looks like a typing error of ours"),
+            );
+        } else if known.contains(&entry.key.as_str()) {
+            found.push(
+                Diagnostic::new(Code::HostKey, entry.key_at, format!("`{}` belongs to the host here and is not read", entry.key))
+                    .help(format!("our own `{}` stands under `{HOST_SECTION}:` in another program's file", entry.key)),
+            );
+        }
+    }
+    *entries = ours;
+    found
+}
+
+/// Where the profile of a config is: `config.yml` and `prod` → `config.prod.yml`.
+pub fn profile_path(main: &str, profile: &str) -> String {
+    let (directory, file) = main.rsplit_once('/').map_or(("", main), |(directory, file)| (directory, file));
+    let slash = if directory.is_empty() && !main.starts_with('/') { "" } else { "/" };
+    match file.rsplit_once('.') {
+        Some((stem, ending)) => format!("{directory}{slash}{stem}.{profile}.{ending}"),
+        None => format!("{directory}{slash}{file}.{profile}"),
+    }
+}

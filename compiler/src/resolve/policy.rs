@@ -1,0 +1,182 @@
+//! `policy:` and `agents:` → compiled rules. A rule that can't be read is an error, and nothing starts: never a part of a set.
+
+use std::collections::BTreeMap;
+
+use crate::code::Code;
+use crate::config::policy::AgentPolicy;
+use crate::config::{self, Config};
+use crate::diagnostic::{Diagnostic, closest};
+use crate::name::ServerName;
+use crate::plan::{Agent, LEAD, OnDrift, Policy, Rule, Server};
+use crate::source::Spanned;
+
+use super::{Resolver, patterns};
+
+impl Resolver<'_> {
+    pub(super) fn policy(&mut self, config: &Config, servers: &[Server]) -> Policy {
+        let written = config.policy.clone().unwrap_or_default();
+        let on_drift = written.on_drift.clone().unwrap_or_default();
+        let part = AgentPolicy {
+            default: written.default,
+            deny: written.deny,
+            allow: written.allow,
+            read_only: written.read_only,
+        };
+        let defaults = OnDrift::default();
+        Policy {
+            on_drift: OnDrift {
+                cosmetic: on_drift.cosmetic.unwrap_or(defaults.cosmetic),
+                additive: on_drift.additive.unwrap_or(defaults.additive),
+                wording: on_drift.wording.unwrap_or(defaults.wording),
+                breaking: on_drift.breaking.unwrap_or(defaults.breaking),
+                suspicious: on_drift.suspicious.unwrap_or(defaults.suspicious),
+            },
+            ..self.rules(&part, servers)
+        }
+    }
+
+    fn rules(&mut self, written: &AgentPolicy, servers: &[Server]) -> Policy {
+        let default = written.default.unwrap_or_default();
+        let read_only = written.read_only.as_ref().is_some_and(|read_only| read_only.value);
+        let deny = self.rule_list(written.deny.as_deref(), servers);
+        let allow = self.rule_list(written.allow.as_deref(), servers);
+        if default == config::Verdict::Allow && !read_only {
+            for rule in written.allow.iter().flatten() {
+                let message = format!("the allow rule `{}` has no effect", rule.value);
+                self.report(
+                    Diagnostic::new(Code::RuleWithoutEffect, rule.at, message)
+                        .help("everything is allowed by default; `allow` matters under `default: deny` and `read_only: true`"),
+                );
+            }
+        }
+        Policy { default, deny, allow, read_only, on_drift: OnDrift::default() }
+    }
+
+    fn rule_list(&mut self, written: Option<&[Spanned<String>]>, servers: &[Server]) -> Vec<Rule> {
+        let mut rules = Vec::new();
+        for text in written.unwrap_or_default() {
+            match Rule::parse(&text.value) {
+                Ok(rule) => {
+                    self.check_rule_server(text, &rule, servers);
+                    rules.push(rule);
+                }
+                Err(error) => self.report(
+                    Diagnostic::new(Code::BadRule, text.at, format!("`{}` is no rule: {error}", text.value)).help(
+                        "rules are `mcp:call:SERVER:TOOL`, `mcp:invoke:SERVER:PROMPT`, `mcp:read:SERVER:URI` and `mcp:list:SERVER`",
+                    ),
+                ),
+            }
+        }
+        rules
+    }
+
+    /// A server that isn't there: an error where it is named, a lint where a pattern finds none.
+    fn check_rule_server(&mut self, text: &Spanned<String>, rule: &Rule, servers: &[Server]) {
+        let pattern = rule.server();
+        if servers.iter().any(|server| pattern.matches(server.name.as_str())) {
+            return;
+        }
+        if pattern.is_literal() {
+            let start = "mcp:".len() + text.value["mcp:".len()..].find(':').map_or(0, |at| at + 1);
+            let at = self.inside(text.at, &text.value, start..start + pattern.as_str().len());
+            self.unknown_server(&Spanned::new(pattern.as_str().to_owned(), at), servers);
+        } else {
+            let message = format!("the rule `{}` has no effect: no server matches `{pattern}`", text.value);
+            self.report(self.softened(
+                Diagnostic::new(Code::RuleWithoutEffect, text.at, message).help("remove it, or mend the pattern"),
+            ));
+        }
+    }
+
+    /// A name that should be a server's and isn't.
+    pub(super) fn unknown_server(&mut self, written: &Spanned<String>, servers: &[Server]) {
+        if self.unresolved_names.contains(&written.value) {
+            // The server is there, and something else is wrong with it, which has been said.
+            return;
+        }
+        let names: Vec<_> = servers.iter().map(|server| server.name.as_str()).collect();
+        let mut diagnostic =
+            Diagnostic::new(Code::UnknownServer, written.at, format!("there is no server `{}`", written.value));
+        if let Some(close) = closest(&written.value, names.iter().copied()) {
+            diagnostic = diagnostic.meant(close);
+        }
+        let known = if names.is_empty() { "no server is declared".to_owned() } else { format!("the servers are {}", names.join(", ")) };
+        self.report(self.softened(diagnostic.help(known)));
+    }
+
+    pub(super) fn agents(&mut self, config: &Config, servers: &[Server]) -> BTreeMap<String, Agent> {
+        let mut agents = BTreeMap::new();
+        for (name, written) in config.agents.iter().flatten() {
+            if ServerName::new(&*name.value).is_err() {
+                let message = format!("`{}` can't be the name of an agent", name.value);
+                self.report(
+                    Diagnostic::new(Code::BadAgentName, name.at, message)
+                        .help("an agent's name follows the rules of a server's: letters, digits, `.`, `_` and `-`"),
+                );
+                continue;
+            }
+            agents.insert(name.value.clone(), self.agent(&name.value, &written.value, servers));
+        }
+        agents.entry(LEAD.to_owned()).or_insert_with(Agent::unlimited);
+        agents
+    }
+
+    fn agent(&mut self, name: &str, written: &config::Agent, servers: &[Server]) -> Agent {
+        for pattern in written.tools.iter().chain(&written.prompts).flatten() {
+            self.check_namespaced(pattern, servers);
+        }
+        for pattern in written.resources.iter().flatten() {
+            self.check_resource_pattern(pattern, servers);
+        }
+        // Only `lead` sees what it doesn't list.
+        let all = name == LEAD;
+        let list = |patterns_of: &Option<Vec<Spanned<String>>>| match patterns_of {
+            None if all => None,
+            other => Some(patterns(other.as_deref())),
+        };
+        let resources = match &written.resources {
+            None if all => None,
+            other => Some(other.iter().flatten().map(|pattern| pattern.value.clone()).collect()),
+        };
+        Agent {
+            tools: list(&written.tools),
+            prompts: list(&written.prompts),
+            resources,
+            policy: written.policy.as_ref().map(|policy| self.rules(policy, servers)).unwrap_or_default(),
+        }
+    }
+
+    fn check_resource_pattern(&mut self, written: &Spanned<String>, servers: &[Server]) {
+        let Some((server, _)) = written.value.split_once(':') else {
+            let message = format!("`{}` is no pattern of resources", written.value);
+            self.report(
+                Diagnostic::new(Code::BadResourcePattern, written.at, message)
+                    .help("write `SERVER:URI`, for instance `docs:file:///docs/**`"),
+            );
+            return;
+        };
+        if !server.contains(['*', '?']) && !servers.iter().any(|known| known.name.as_str() == server) {
+            let at = self.inside(written.at, &written.value, 0..server.len());
+            self.unknown_server(&Spanned::new(server.to_owned(), at), servers);
+        }
+    }
+
+    /// A pattern in a namespaced form whose server isn't there. Nothing is split: each server's own prefix is tried.
+    pub(super) fn check_namespaced(&mut self, written: &Spanned<String>, servers: &[Server]) {
+        let Some(after) = written.value.strip_prefix("mcp__") else { return };
+        let end = after.find(['*', '?', '[']).unwrap_or(after.len());
+        let literal = &after[..end];
+        let fits = |name: &str| {
+            let prefix = format!("{name}__");
+            literal.starts_with(&prefix) || end < after.len() && prefix.starts_with(literal)
+        };
+        if servers.iter().any(|server| fits(server.name.as_str())) {
+            return;
+        }
+        // Where the separator is plain to see, the part before it was meant as the server.
+        let server = literal.split("__").next().unwrap_or(literal);
+        let start = "mcp__".len();
+        let at = self.inside(written.at, &written.value, start..start + server.len());
+        self.unknown_server(&Spanned::new(server.to_owned(), at), servers);
+    }
+}

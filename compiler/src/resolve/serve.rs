@@ -1,0 +1,135 @@
+//! `serve:`, `search:`, `plugins:` → how agents are served and which programs add servers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use crate::code::Code;
+use crate::config::{self, Config, Text};
+use crate::diagnostic::{Diagnostic, closest};
+use crate::interpolate::Template;
+use crate::plan::{Agent, Http, LEAD, Plugin, Search, Serve};
+use crate::source::Spanned;
+
+use super::Resolver;
+
+const LISTEN: &str = "127.0.0.1:8765";
+
+impl Resolver<'_> {
+    pub(super) fn serve(&mut self, config: &Config, agents: &BTreeMap<String, Agent>) -> Serve {
+        let written = config.serve.clone().unwrap_or_default();
+        Serve {
+            disclosure: written.disclosure.unwrap_or_default(),
+            host_prefix: written.host_prefix.as_ref().map_or(0, |prefix| prefix.value as usize),
+            http: written.http.as_ref().map(|http| self.http(http, agents)),
+        }
+    }
+
+    fn http(&mut self, written: &config::serve::Http, agents: &BTreeMap<String, Agent>) -> Http {
+        let texts = |list: &Option<Vec<Spanned<String>>>| list.iter().flatten().map(|text| text.value.clone()).collect();
+        let mut tokens = BTreeMap::new();
+        for (agent, token) in written.tokens.iter().flatten() {
+            self.known_agent(agent, agents);
+            tokens.insert(agent.value.clone(), self.token(token, &format!("serve.http.tokens.{}", agent.value)));
+        }
+        let admin_token = written.admin_token.as_ref().map(|token| self.token(token, "serve.http.admin_token"));
+        if let Some(listen) = &written.listen {
+            self.check_listen(listen, !tokens.is_empty());
+        }
+        Http {
+            listen: written.listen.as_ref().map_or(LISTEN, |listen| &listen.value).to_owned(),
+            tokens,
+            admin_token,
+            allowed_origins: texts(&written.allowed_origins),
+            allowed_hosts: texts(&written.allowed_hosts),
+        }
+    }
+
+    fn token(&mut self, written: &Spanned<Text>, field: &str) -> Template {
+        let template = self.template(&Spanned::new(written.value.0.clone(), written.at), field);
+        if template.as_literal().is_some() {
+            let variable: String =
+                field.rsplit('.').next().unwrap_or(field).chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
+            self.report(
+                Diagnostic::new(Code::LiteralSecret, written.at, format!("`{field}` is written into the file"))
+                    .help(format!("write `${{{variable}}}` and set that variable where mcplan runs")),
+            );
+        }
+        template
+    }
+
+    fn check_listen(&mut self, written: &Spanned<String>, has_tokens: bool) {
+        let text = &written.value;
+        let local = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+        let Ok(address) = local.as_deref().unwrap_or(text).parse::<SocketAddr>() else {
+            let message = format!("`{text}` is no address to listen on");
+            self.report(
+                Diagnostic::new(Code::BadListen, written.at, message)
+                    .help("write an address and a port, as in `127.0.0.1:8765` or `[::1]:8765`"),
+            );
+            return;
+        };
+        if !address.ip().is_loopback() && !has_tokens {
+            let message = format!("`{text}` can be reached from other machines, and no token protects it");
+            self.report(
+                Diagnostic::new(Code::OpenListener, written.at, message)
+                    .help("set `serve.http.tokens`, or listen on 127.0.0.1"),
+            );
+        }
+    }
+
+    /// An agent that is named and must be declared.
+    pub(super) fn known_agent(&mut self, written: &Spanned<String>, agents: &BTreeMap<String, Agent>) {
+        if agents.contains_key(&written.value) || written.value == LEAD {
+            return;
+        }
+        let names: Vec<_> = agents.keys().map(String::as_str).collect();
+        let mut diagnostic =
+            Diagnostic::new(Code::UnknownAgent, written.at, format!("there is no agent `{}`", written.value));
+        if let Some(close) = closest(&written.value, names.iter().copied()) {
+            diagnostic = diagnostic.meant(close);
+        }
+        self.report(diagnostic.help(format!("the agents are {}; others are declared under `agents:`", names.join(", "))));
+    }
+
+    pub(super) fn search(config: &Config) -> Search {
+        let written = config.search.clone().unwrap_or_default();
+        let default = Search::default();
+        Search {
+            limit: written.limit.map_or(default.limit, |limit| limit as usize),
+            promote_limit: written.promote_limit.map_or(default.promote_limit, |limit| limit as usize),
+        }
+    }
+
+    pub(super) fn plugins(&mut self, config: &Config) -> Vec<Plugin> {
+        let mut seen = BTreeSet::new();
+        let mut plugins = Vec::new();
+        for written in config.plugins.iter().flatten() {
+            let plugin = &written.value;
+            let name = &plugin.name;
+            if !seen.insert(name.value.clone()) {
+                self.report(
+                    Diagnostic::new(Code::DuplicatePlugin, name.at, format!("two plugins are called `{}`", name.value))
+                        .help("rename one of them"),
+                );
+                continue;
+            }
+            let command = plugin.command.value.iter().enumerate();
+            let command = command
+                .map(|(index, word)| self.template(&text(word), &format!("plugins.{}.command[{index}]", name.value)))
+                .collect();
+            let env = plugin.env.iter().flatten();
+            let env = env
+                .map(|(key, value)| {
+                    (self.variable_name(key), self.template(&text(value), &format!("plugins.{}.env.{}", name.value, key.value)))
+                })
+                .collect();
+            let output = self.plugin_output(&name.value);
+            plugins.push(Plugin { name: name.value.clone(), command, env, activate: plugin.activate.unwrap_or(true), output });
+        }
+        plugins
+    }
+}
+
+fn text(written: &Spanned<Text>) -> Spanned<String> {
+    Spanned::new(written.value.0.clone(), written.at)
+}
