@@ -157,7 +157,11 @@ impl Catalog {
         }
         for bad in &listing.quarantined {
             let why = Hidden::Quarantined(bad.reason.clone());
-            self.hide(&format!("{}__{}", server.name, bad.name), server, why);
+            // As it would be called; it takes part in no collision, since a lock doesn't know of it.
+            let alone = NameTable::build(&plan.naming, [(&server.name, bad.name.as_str())]);
+            if let Some((exposed, ..)) = alone.iter().next() {
+                self.hide(exposed.as_str(), server, why);
+            }
         }
         tools.sort_by(|a, b| a.exposed.cmp(&b.exposed));
         self.tools.append(&mut tools);
