@@ -42,12 +42,16 @@ pub struct Compilation {
     pub tests: Vec<Expectation>,
     /// The config as written, merged, as far as it could be read: for lints that need places.
     pub config: Option<Config>,
+    /// Where each server is declared.
+    pub places: BTreeMap<String, Span>,
     /// Everything that was found, sorted by place.
     pub diagnostics: Vec<Diagnostic>,
     /// The texts that the diagnostics point into.
     pub texts: SourceMap,
     /// The files that were read, as the config names them, itself first.
     pub files: Vec<String>,
+    /// The config as JSON, references unresolved, for plugins; only where there are any.
+    pub for_plugins: Option<String>,
     /// Whether the file holds nothing but what a fragment may hold.
     pub is_fragment: bool,
 }
@@ -83,10 +87,13 @@ pub fn compile_with(path: &str, files: &dyn Sources, options: &Options) -> Resul
             compiler.diagnostics.extend(include::overlay(main, over));
         }
     }
+    let has_plugins = main.as_ref().is_some_and(|document| document.root.get("plugins").is_some());
+    let for_plugins = main.as_ref().filter(|_| has_plugins).map(|document| decode::to_json(&document.root).to_string());
     let is_fragment = main.as_ref().is_some_and(include::looks_like_fragment);
     let config = main.and_then(|document| compiler.decode(document, schema_of_config(), &["mcp_builtins[]"]));
     let mut plan = None;
     let mut tests = Vec::new();
+    let mut places = BTreeMap::new();
     let mut kept = None;
     if let Some(main) = config {
         let fragments = compiler.fragments(path, &main);
@@ -97,6 +104,7 @@ pub fn compile_with(path: &str, files: &dyn Sources, options: &Options) -> Resul
         compiler.diagnostics.extend(resolved.diagnostics);
         plan = resolved.plan.filter(|_| !compiler.diagnostics.iter().any(Diagnostic::is_error));
         tests = resolved.tests;
+        places = resolved.places;
         kept = Some(inputs.main);
     }
     diagnostic::sort(&mut compiler.diagnostics);
@@ -104,9 +112,11 @@ pub fn compile_with(path: &str, files: &dyn Sources, options: &Options) -> Resul
         plan,
         tests,
         config: kept,
+        places,
         diagnostics: compiler.diagnostics,
         texts: compiler.texts,
         files: compiler.read,
+        for_plugins,
         is_fragment,
     })
 }

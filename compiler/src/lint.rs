@@ -1,5 +1,8 @@
 //! True but unwise: entries that work and will be regretted.
 
+pub mod environment;
+pub mod locked;
+
 use crate::code::Code;
 use crate::config::{ServerEntry, Text};
 use crate::diagnostic::Diagnostic;

@@ -47,7 +47,7 @@ pub fn check(document: &Document, schema: &CompiledSchema) -> Vec<Diagnostic> {
 }
 
 /// The value as JSON; numbers as near as JSON can hold them.
-fn to_json(node: &Node) -> Value {
+pub fn to_json(node: &Node) -> Value {
     match &node.kind {
         Kind::Null | Kind::Reported => Value::Null,
         Kind::Bool(truth, _) => Value::Bool(*truth),

@@ -11,7 +11,7 @@ mod path;
 mod schema;
 mod words;
 
-pub use check::check;
+pub use check::{check, to_json};
 pub use de::decode;
 pub use mend::mend;
 pub use schema::{CompiledSchema, schema_of};

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::filter::first_match;
-use super::policy::{Operation, Policy, UriPattern};
+use super::policy::{Operation, Policy, SlashPattern};
 use super::tool_strings;
 use crate::name::ServerName;
 use crate::pattern::Pattern;
@@ -31,6 +31,11 @@ impl Agent {
         Self { tools: None, prompts: None, resources: None, policy: Policy::default() }
     }
 
+    /// Whether it sees everything that exists.
+    pub fn is_unlimited(&self) -> bool {
+        *self == Self::unlimited()
+    }
+
     /// Whether an operation is among what the agent sees; its policy is asked apart.
     pub fn sees(&self, operation: &Operation<'_>) -> bool {
         let listed = |patterns: &Option<Vec<Pattern>>, server: &ServerName, name: &str| {
@@ -41,7 +46,7 @@ impl Agent {
             Operation::Invoke { server, prompt } => listed(&self.prompts, server, prompt),
             Operation::Read { server, uri } => self.resources.as_ref().is_none_or(|patterns| {
                 let whole = format!("{server}:{uri}");
-                patterns.iter().any(|pattern| UriPattern::new(pattern).matches(&whole))
+                patterns.iter().any(|pattern| SlashPattern::new(pattern).matches(&whole))
             }),
             Operation::List { .. } => self.resources.as_ref().is_none_or(|patterns| !patterns.is_empty()),
         }

@@ -163,7 +163,7 @@ pub struct Rule {
 #[derive(Clone, Debug, PartialEq)]
 enum Target {
     Name(Pattern),
-    Uri(UriPattern),
+    Uri(SlashPattern),
     Everything,
 }
 
@@ -201,7 +201,7 @@ impl Rule {
         let (server, target) = match (verb, rest.split_once(':')) {
             (Verb::List, None) => (rest, Target::Everything),
             (Verb::List, Some(_)) | (_, None) => return Err(wrong()),
-            (Verb::Read, Some((server, uri))) if !uri.is_empty() => (server, Target::Uri(UriPattern::new(uri))),
+            (Verb::Read, Some((server, uri))) if !uri.is_empty() => (server, Target::Uri(SlashPattern::new(uri))),
             (Verb::Call | Verb::Invoke, Some((server, name))) if !name.is_empty() => {
                 (server, Target::Name(Pattern::new(name)))
             }
@@ -280,38 +280,39 @@ impl JsonSchema for Rule {
     }
 }
 
-/// A pattern over URIs: `*` stops at `/`, `**` does not, `?` is one character other than `/`.
+/// A pattern over URIs and paths: `*` stops at `/`, `**` does not, `?` is one character other than `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct UriPattern(Vec<UriPart>);
+pub struct SlashPattern(Vec<SlashPart>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum UriPart {
+enum SlashPart {
     Literal(char),
     One,
     Segment,
     Anything,
 }
 
-impl UriPattern {
-    pub(super) fn new(text: &str) -> Self {
+impl SlashPattern {
+    /// Compiles `text`. Every text is a pattern.
+    pub fn new(text: &str) -> Self {
         let mut parts = Vec::new();
         let mut chars = text.chars().peekable();
         while let Some(c) = chars.next() {
             parts.push(match c {
                 '*' if chars.peek() == Some(&'*') => {
                     while chars.next_if_eq(&'*').is_some() {}
-                    UriPart::Anything
+                    SlashPart::Anything
                 }
-                '*' => UriPart::Segment,
-                '?' => UriPart::One,
-                other => UriPart::Literal(other),
+                '*' => SlashPart::Segment,
+                '?' => SlashPart::One,
+                other => SlashPart::Literal(other),
             });
         }
         Self(parts)
     }
 
     /// Whether the whole of `text` matches. Each part at each place is looked at once.
-    pub(super) fn matches(&self, text: &str) -> bool {
+    pub fn matches(&self, text: &str) -> bool {
         let text: Vec<char> = text.chars().collect();
         // What may be reached: `reached[n]` after the first n characters.
         let mut reached = vec![false; text.len() + 1];
@@ -323,13 +324,13 @@ impl UriPattern {
                 let before = at.checked_sub(1).map(|at| text[at]);
                 let step = at > 0 && reached[at - 1];
                 next[at] = match part {
-                    UriPart::Literal(c) => step && before == Some(*c),
-                    UriPart::One => step && before != Some('/'),
-                    UriPart::Anything => {
+                    SlashPart::Literal(c) => step && before == Some(*c),
+                    SlashPart::One => step && before != Some('/'),
+                    SlashPart::Anything => {
                         open |= reached[at];
                         open
                     }
-                    UriPart::Segment => {
+                    SlashPart::Segment => {
                         open = reached[at] || open && before != Some('/');
                         open
                     }
@@ -513,16 +514,16 @@ mod tests {
 
         #[test]
         fn uri_patterns_agree_with_a_regular_expression(pattern in "[ab/*?]{0,8}", text in "[ab/]{0,8}") {
-            fn slow(pattern: &[UriPart], text: &[char]) -> bool {
+            fn slow(pattern: &[SlashPart], text: &[char]) -> bool {
                 match pattern.split_first() {
                     None => text.is_empty(),
-                    Some((UriPart::Literal(c), rest)) => text.first() == Some(c) && slow(rest, &text[1..]),
-                    Some((UriPart::One, rest)) => text.first().is_some_and(|c| *c != '/') && slow(rest, &text[1..]),
-                    Some((UriPart::Anything, rest)) => (0..=text.len()).any(|n| slow(rest, &text[n..])),
-                    Some((UriPart::Segment, rest)) => (0..=text.len()).take_while(|n| !text[..*n].contains(&'/')).any(|n| slow(rest, &text[n..])),
+                    Some((SlashPart::Literal(c), rest)) => text.first() == Some(c) && slow(rest, &text[1..]),
+                    Some((SlashPart::One, rest)) => text.first().is_some_and(|c| *c != '/') && slow(rest, &text[1..]),
+                    Some((SlashPart::Anything, rest)) => (0..=text.len()).any(|n| slow(rest, &text[n..])),
+                    Some((SlashPart::Segment, rest)) => (0..=text.len()).take_while(|n| !text[..*n].contains(&'/')).any(|n| slow(rest, &text[n..])),
                 }
             }
-            let compiled = UriPattern::new(&pattern);
+            let compiled = SlashPattern::new(&pattern);
             let chars: Vec<char> = text.chars().collect();
             prop_assert_eq!(compiled.matches(&text), slow(&compiled.0, &chars));
         }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Disclosure;
 use crate::interpolate::Template;
+use crate::name::ServerName;
 
 /// How agents are served.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -53,7 +54,7 @@ impl Default for Search {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Plugin {
     /// Unique among plugins.
-    pub name: String,
+    pub name: ServerName,
     /// The program and its arguments.
     pub command: Vec<Template>,
     /// Variables besides a minimal environment.

@@ -69,6 +69,7 @@ pub struct Resolver<'a> {
     open_world: bool,
     /// Names of servers that were declared and couldn't be resolved.
     unresolved_names: BTreeSet<String>,
+    places: BTreeMap<String, Span>,
 }
 
 /// A plan, if there is one, and everything that was found on the way.
@@ -78,6 +79,8 @@ pub struct Resolved {
     pub plan: Option<Plan>,
     /// What must hold of it.
     pub tests: Vec<Expectation>,
+    /// Where each server is declared.
+    pub places: BTreeMap<String, Span>,
     /// Unsorted.
     pub diagnostics: Vec<Diagnostic>,
     /// Files that were read besides the config, as the config names them.
@@ -98,10 +101,17 @@ pub fn resolve(inputs: &Inputs, texts: &SourceMap, files: &dyn Sources, earlier:
         directory: String::new(),
         open_world: unheard || inputs.alone,
         unresolved_names: BTreeSet::new(),
+        places: BTreeMap::new(),
     };
     let (plan, tests) = resolver.plan(inputs);
     let failed = resolver.diagnostics.iter().any(Diagnostic::is_error);
-    Resolved { plan: (!failed).then_some(plan), tests, diagnostics: resolver.diagnostics, read: resolver.read }
+    Resolved {
+        plan: (!failed).then_some(plan),
+        tests,
+        places: resolver.places,
+        diagnostics: resolver.diagnostics,
+        read: resolver.read,
+    }
 }
 
 impl Resolver<'_> {

@@ -106,6 +106,7 @@ impl Resolver<'_> {
         for written in config.plugins.iter().flatten() {
             let plugin = &written.value;
             let name = &plugin.name;
+            let Some(valid) = self.check_name(name) else { continue };
             if !seen.insert(name.value.clone()) {
                 self.report(
                     Diagnostic::new(Code::DuplicatePlugin, name.at, format!("two plugins are called `{}`", name.value))
@@ -124,7 +125,7 @@ impl Resolver<'_> {
                 })
                 .collect();
             let output = self.plugin_output(&name.value);
-            plugins.push(Plugin { name: name.value.clone(), command, env, activate: plugin.activate.unwrap_or(true), output });
+            plugins.push(Plugin { name: valid.value, command, env, activate: plugin.activate.unwrap_or(true), output });
         }
         plugins
     }

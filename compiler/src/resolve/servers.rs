@@ -134,6 +134,9 @@ impl Resolver<'_> {
         if origin != Origin::Builtin {
             self.diagnostics.extend(lint::entry(entry));
         }
+        if let Some(name) = &name {
+            self.places.insert(name.value.to_string(), name.at);
+        }
         if let Some(name) = name.as_ref().filter(|_| launch.is_none()) {
             self.unresolved_names.insert(name.value.to_string());
         }

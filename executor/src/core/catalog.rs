@@ -3,16 +3,19 @@
 //! Built anew whenever a list or the plan changes; the same listings and plan give the same catalog, whatever
 //! connected first. Holds no handle and no session.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, OnceLock};
 
 use mcplan_compiler::json;
 use mcplan_compiler::lock::LockedServer;
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::observed::{Entry, Observed, Quarantined, Tool};
-use mcplan_compiler::plan::{Dropped, ExposedName, NameTable, Plan, Server};
+use mcplan_compiler::plan::{Dropped, ExposedName, NameTable, Operation, Plan, Refusal, Server};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+
+use super::caller::Caller;
+use super::search::{Document, Hit, Index, parameters};
 
 /// What one server offers: from its lock entry, or as it said itself.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +28,9 @@ pub struct Listing {
     pub instructions: Option<String>,
     /// Tools that can't be used, with the reason.
     pub quarantined: Vec<Quarantined>,
+    /// Whether each tool said that it changes nothing, as it was locked or, without a lock, first seen. A later word of
+    /// the server's doesn't count.
+    pub read_only: BTreeMap<String, bool>,
 }
 
 impl From<&LockedServer> for Listing {
@@ -34,21 +40,35 @@ impl From<&LockedServer> for Listing {
             names_only: locked.filtered.iter().map(|tool| tool.name.clone()).collect(),
             instructions: locked.introduction.instructions.clone(),
             quarantined: Vec::new(),
+            read_only: hints(&locked.tools.0),
         }
     }
 }
 
+/// What each tool says of itself.
+fn hints(tools: &[Entry<Tool>]) -> BTreeMap<String, bool> {
+    let hint = |tool: &Entry<Tool>| tool.known.annotations.as_ref().and_then(|hints| hints.read_only_hint) == Some(true);
+    tools.iter().map(|tool| (tool.known.name.clone(), hint(tool))).collect()
+}
+
 impl Listing {
-    /// What a server said, in the lock's text wherever only the spelling differs.
-    pub fn observed(observed: &Observed, locked: Option<&LockedServer>) -> Self {
+    /// What a server said, in the lock's text wherever only the spelling differs. `before` is what was known of it.
+    pub fn observed(observed: &Observed, locked: Option<&LockedServer>, before: Option<&Self>) -> Self {
         let known: BTreeMap<_, _> =
             locked.iter().flat_map(|locked| &locked.tools.0).map(|tool| (tool.digest.as_str(), tool)).collect();
+        // With a lock only its word counts, for a tool that it doesn't know none; without one the first word does.
+        let mut read_only = if locked.is_some() { BTreeMap::new() } else { hints(&observed.tools) };
+        read_only.extend(before.map(|before| before.read_only.clone()).unwrap_or_default());
+        if let Some(locked) = locked {
+            read_only.extend(hints(&locked.tools.0));
+        }
         let text = |tool: &Entry<Tool>| known.get(tool.digest.as_str()).map_or(tool, |tool| *tool).clone();
         Self {
             tools: observed.tools.iter().map(|tool| Arc::new(text(tool))).collect(),
             names_only: Vec::new(),
             instructions: observed.introduction.instructions.clone(),
             quarantined: observed.quarantined.clone(),
+            read_only,
         }
     }
 }
@@ -62,6 +82,8 @@ pub struct CatalogTool {
     pub exposed: ExposedName,
     /// Whether it is found by search instead of being listed outright.
     pub deferred: bool,
+    /// Whether it is known to change nothing.
+    pub read_only: bool,
     /// What the server said of it.
     pub entry: Arc<Entry<Tool>>,
     /// The server's own text with the exposed name in it: what is sent.
@@ -83,6 +105,16 @@ pub enum Hidden {
     Quarantined(String),
     /// The lock knows its name only; lock again to have its text.
     NoText,
+    /// This rule of the policy denies it; the agent's own policy when it is one.
+    Rule(String),
+    /// `default: deny`, and no rule allows it.
+    DeniedByDefault,
+    /// `read_only`, and it isn't known to change nothing.
+    NotReadOnly,
+    /// The agent's `tools` doesn't name it.
+    NotTheAgents(String),
+    /// The server is for other workspaces.
+    OtherWorkspace,
 }
 
 impl std::fmt::Display for Hidden {
@@ -91,19 +123,31 @@ impl std::fmt::Display for Hidden {
             Self::NotIncluded => f.write_str("`tools.include` doesn't name it"),
             Self::Excluded(pattern) => write!(f, "`tools.exclude` drops it with `{pattern}`"),
             Self::Denylist(pattern) => write!(f, "`mcp.denylist` drops it with `{pattern}`"),
-            Self::Reserved => f.write_str("its name is one of mcplan's own tools"),
+            Self::Reserved => f.write_str("its name is one of mcplan's own tools or of `mcp.reserved`"),
             Self::Quarantined(reason) => write!(f, "it can't be used: {reason}"),
             Self::NoText => f.write_str("its text isn't locked; lock the server again"),
+            Self::Rule(rule) => write!(f, "policy denies it with `{rule}`"),
+            Self::DeniedByDefault => f.write_str("policy denies by default, and no `allow` rule names it"),
+            Self::NotReadOnly => f.write_str("policy is `read_only`, and it isn't known to change nothing"),
+            Self::NotTheAgents(agent) => write!(f, "`agents.{agent}.tools` doesn't name it"),
+            Self::OtherWorkspace => f.write_str("its server is for other workspaces"),
         }
     }
 }
 
 /// Every tool of every server, sorted and named.
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub struct Catalog {
     tools: Vec<CatalogTool>,
     by_name: BTreeMap<ExposedName, usize>,
     hidden: BTreeMap<String, (ServerName, Hidden)>,
+    index: OnceLock<Index>,
+}
+
+impl std::fmt::Debug for Catalog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Catalog").field("tools", &self.tools).field("hidden", &self.hidden).finish_non_exhaustive()
+    }
 }
 
 impl Catalog {
@@ -114,6 +158,7 @@ impl Catalog {
         // Names are given to all tools of a server, kept or not, so that a filter never renames one.
         let names = NameTable::build(
             &plan.naming,
+            &plan.reserved,
             listed.iter().flat_map(|(server, listing)| {
                 let whole = listing.tools.iter().map(|tool| tool.known.name.as_str());
                 whole.chain(listing.names_only.iter().map(String::as_str)).map(|tool| (&server.name, tool))
@@ -127,21 +172,55 @@ impl Catalog {
         for (server, listing) in &listed {
             catalog.add(plan, server, listing, &names);
         }
-        catalog.by_name = catalog.tools.iter().enumerate().map(|(index, tool)| (tool.exposed.clone(), index)).collect();
+        catalog.names();
         catalog
+    }
+
+    /// What one caller sees of it: the agent's share, its policy, its workspace. Names stay what they are.
+    pub fn narrowed(&self, plan: &Plan, caller: &Caller) -> Self {
+        let mut narrowed = Self { hidden: self.hidden.clone(), ..Self::default() };
+        for tool in &self.tools {
+            match why_not(plan, caller, tool) {
+                None => narrowed.tools.push(tool.clone()),
+                Some(why) => {
+                    narrowed.hidden.insert(tool.exposed.to_string(), (tool.server.clone(), why));
+                }
+            }
+        }
+        narrowed.names();
+        narrowed
+    }
+
+    fn names(&mut self) {
+        self.by_name = self.tools.iter().enumerate().map(|(index, tool)| (tool.exposed.clone(), index)).collect();
+    }
+
+    /// The tools that fit each query best, best first, each tool once; only of `server` when it is given.
+    pub fn search(&self, queries: &[String], server: Option<&str>, limit: usize) -> Vec<(&CatalogTool, Hit)> {
+        let keep = |index: usize| server.is_none_or(|server| self.tools[index].server.as_str() == server);
+        let queries: Vec<_> = queries.iter().map(String::as_str).collect();
+        let mut seen = BTreeSet::new();
+        // Built by the first search; the catalog stays the same until a list or the plan changes.
+        let index = self.index.get_or_init(|| Index::new(self.tools.iter().map(document)));
+        let hits = index.search_all(&queries, limit, keep).into_iter().flatten();
+        hits.filter(|hit| seen.insert(hit.index)).map(|hit| (&self.tools[hit.index], hit)).collect()
     }
 
     fn add(&mut self, plan: &Plan, server: &Server, listing: &Listing, names: &NameTable) {
         let mut tools = Vec::new();
         for entry in &listing.tools {
             let Some(exposed) = names.exposed(&server.name, &entry.known.name) else { continue };
-            match plan.keeps(server, &entry.known.name) {
-                Err(dropped) => self.hide(exposed.as_str(), server, hidden(dropped)),
+            let read_only = listing.read_only.get(&entry.known.name).copied().unwrap_or(false);
+            let operation = Operation::Call { server: &server.name, tool: &entry.known.name, read_only };
+            let kept = plan.keeps(server, &entry.known.name).map_err(hidden);
+            match kept.and_then(|()| plan.policy.decide(&operation).map_err(refused)) {
+                Err(why) => self.hide(exposed.as_str(), server, why),
                 Ok(()) => match renamed(&entry.raw, exposed.as_str()) {
                     Some(text) => tools.push(CatalogTool {
                         server: server.name.clone(),
                         exposed: exposed.clone(),
                         deferred: server.defer && !server.tools.always(&server.name, &entry.known.name),
+                        read_only,
                         entry: entry.clone(),
                         text: text.into(),
                     }),
@@ -158,7 +237,7 @@ impl Catalog {
         for bad in &listing.quarantined {
             let why = Hidden::Quarantined(bad.reason.clone());
             // As it would be called; it takes part in no collision, since a lock doesn't know of it.
-            let alone = NameTable::build(&plan.naming, [(&server.name, bad.name.as_str())]);
+            let alone = NameTable::build(&plan.naming, &plan.reserved, [(&server.name, bad.name.as_str())]);
             if let Some((exposed, ..)) = alone.iter().next() {
                 self.hide(exposed.as_str(), server, why);
             }
@@ -193,6 +272,41 @@ impl Catalog {
         self.tools.len() == other.tools.len()
             && self.tools.iter().zip(&other.tools).all(equal)
             && self.hidden == other.hidden
+    }
+}
+
+/// Why a tool that exists isn't this caller's.
+fn why_not(plan: &Plan, caller: &Caller, tool: &CatalogTool) -> Option<Hidden> {
+    let not_listed = || Some(Hidden::NotTheAgents(caller.agent.clone()));
+    let server = plan.server(tool.server.as_str())?;
+    if !caller.is_in_workspace_of(server) {
+        return Some(Hidden::OtherWorkspace);
+    }
+    let Some(agent) = plan.agents.get(&caller.agent) else { return not_listed() };
+    let operation = Operation::Call { server: &tool.server, tool: &tool.entry.known.name, read_only: tool.read_only };
+    if !agent.sees(&operation) {
+        return not_listed();
+    }
+    agent.policy.decide(&operation).err().map(refused)
+}
+
+fn refused(refusal: Refusal<'_>) -> Hidden {
+    match refusal {
+        Refusal::Rule(rule) => Hidden::Rule(rule.to_string()),
+        Refusal::Default => Hidden::DeniedByDefault,
+        Refusal::ReadOnly => Hidden::NotReadOnly,
+    }
+}
+
+fn document(tool: &CatalogTool) -> Document {
+    let known = &tool.entry.known;
+    Document {
+        name: tool.exposed.to_string(),
+        bare: known.name.clone(),
+        server: tool.server.to_string(),
+        title: known.display_title().unwrap_or_default().to_owned(),
+        description: known.description.clone().unwrap_or_default(),
+        parameters: parameters(&known.input_schema),
     }
 }
 

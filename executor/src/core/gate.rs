@@ -25,6 +25,8 @@ pub struct Call {
     pub server: ServerName,
     /// The tool as the server calls it.
     pub tool: String,
+    /// Whether it is known to change nothing.
+    pub read_only: bool,
     /// The tool as the agent calls it.
     pub exposed: ExposedName,
     /// The arguments as the agent sent them.
@@ -84,6 +86,7 @@ pub fn gate(catalog: &Catalog, asked: Asked) -> Result<Allowed<Call>, Denied> {
     Ok(Allowed(Call {
         server: tool.server.clone(),
         tool: tool.entry.known.name.clone(),
+        read_only: tool.read_only,
         exposed: tool.exposed.clone(),
         arguments: asked.arguments,
         meta: asked.meta,

@@ -137,7 +137,7 @@ impl Lifecycle {
     /// For a server of a plan; `enabled` is false when the whole plan or the server is switched off.
     pub fn new(server: &Server, enabled: bool) -> Self {
         let returns = match &server.launch {
-            Launch::StreamableHttp(_) => Return::Backoff(server.reconnect),
+            Launch::StreamableHttp(_) | Launch::Sse(_) | Launch::Websocket(_) => Return::Backoff(server.reconnect),
             Launch::Stdio(stdio) => match stdio.restart {
                 Restart::OnFailure => Return::Backoff(server.reconnect),
                 // `required` implies that it comes back.

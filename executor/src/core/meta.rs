@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::catalog::CatalogTool;
 use super::prompt::clean;
 use super::session::Disclosure;
-use super::snapshot::{CALL_TOOL, SEARCH_LIMIT, SEARCH_TOOL, Snapshot};
+use super::snapshot::{CALL_TOOL, SEARCH_TOOL, Snapshot};
 
 /// Most hits that a search gives, exact ones aside.
 const LIMIT_MAX: usize = 50;
@@ -18,8 +18,9 @@ const SCHEMA_MAX_CHARS: usize = 4000;
 /// Longest description that an answer shows whole, in characters.
 const DESCRIPTION_MAX_CHARS: usize = 1500;
 
-/// The JSON texts of our own tools, the same bytes for every session.
-pub fn own_tools() -> [String; 2] {
+/// The JSON texts of our own tools, the same bytes for every session. `limit` is how many tools a search gives when it
+/// doesn't say.
+pub fn own_tools(limit: usize) -> [String; 2] {
     let search = json!({
         "name": SEARCH_TOOL,
         "title": "Search MCP tools",
@@ -36,7 +37,7 @@ pub fn own_tools() -> [String; 2] {
                 },
                 "server": { "type": "string", "description": "Only tools of this server." },
                 "limit": {
-                    "type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": SEARCH_LIMIT,
+                    "type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": limit,
                     "description": "Most tools to answer with."
                 }
             },
@@ -72,11 +73,11 @@ pub struct Search {
 }
 
 impl Search {
-    /// Reads the arguments of `search_mcp_tools`. A limit out of bounds is clamped.
+    /// Reads the arguments of `search_mcp_tools`. A limit out of bounds is clamped, `default` is for one that isn't there.
     ///
     /// # Errors
     /// What is wrong, for the model to mend.
-    pub fn from_arguments(arguments: &Map<String, Value>) -> Result<Self, String> {
+    pub fn from_arguments(arguments: &Map<String, Value>, default: usize) -> Result<Self, String> {
         let mut queries = Vec::new();
         match arguments.get("query") {
             Some(Value::String(query)) => queries.push(query.clone()),
@@ -103,7 +104,7 @@ impl Search {
             Some(_) => return Err("`server` takes the name of a server".to_owned()),
         };
         let limit = match arguments.get("limit") {
-            None | Some(Value::Null) => SEARCH_LIMIT,
+            None | Some(Value::Null) => default,
             Some(limit) => {
                 let limit = limit.as_f64().ok_or("`limit` takes a number")?;
                 (limit.max(1.0) as usize).min(LIMIT_MAX)
@@ -241,7 +242,7 @@ mod tests {
     use super::*;
 
     fn search(arguments: Value) -> Result<Search, String> {
-        Search::from_arguments(arguments.as_object().unwrap())
+        Search::from_arguments(arguments.as_object().unwrap(), 5)
     }
 
     #[test]

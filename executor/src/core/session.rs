@@ -1,12 +1,15 @@
 //! What one agent session sees: the disclosure mode, and what it has promoted. The catalog is passed in.
 
+use std::sync::Arc;
+
 use mcplan_compiler::json;
 use serde::{Deserialize, Serialize};
 
 use super::activation::{Activation, Promotion};
-use super::catalog::CatalogTool;
+use super::caller::Caller;
+use super::catalog::{Catalog, CatalogTool};
 use super::meta;
-use super::snapshot::{PROMOTE_LIMIT, Snapshot};
+use super::snapshot::Snapshot;
 
 /// How a session learns of deferred tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +33,18 @@ pub enum DisclosureSetting {
     Always(Disclosure),
 }
 
+impl From<mcplan_compiler::config::Disclosure> for DisclosureSetting {
+    fn from(written: mcplan_compiler::config::Disclosure) -> Self {
+        use mcplan_compiler::config::Disclosure as Written;
+        match written {
+            Written::Auto => Self::Auto,
+            Written::Promote => Self::Always(Disclosure::Promote),
+            Written::Bridge => Self::Always(Disclosure::Bridge),
+            Written::All => Self::Always(Disclosure::All),
+        }
+    }
+}
+
 impl DisclosureSetting {
     /// The mode for a client; `stateless` is a revision without initialize (2026-07-28 and later).
     pub fn for_client(self, stateless: bool) -> Disclosure {
@@ -44,21 +59,44 @@ impl DisclosureSetting {
 /// One session's own state.
 #[derive(Debug)]
 pub struct Session {
+    caller: Caller,
     activation: Activation,
-}
-
-impl Default for Session {
-    fn default() -> Self {
-        Self { activation: Activation::new(PROMOTE_LIMIT) }
-    }
+    /// The catalog that was narrowed last, the generation it belongs to, and what came out.
+    narrowed: Option<(u64, Arc<Catalog>, Arc<Catalog>)>,
 }
 
 impl Session {
-    /// The JSON texts of the tools that are listed: our own first, then config order of servers and name.
+    /// A session of `caller`'s that may have so many tools promoted.
+    pub fn new(caller: Caller, promote_limit: usize) -> Self {
+        Self { caller, activation: Activation::new(promote_limit), narrowed: None }
+    }
+
+    /// The moment as this session's caller sees it.
+    pub fn sees(&mut self, snapshot: &Arc<Snapshot>) -> Arc<Snapshot> {
+        if self.caller.sees_all(&snapshot.plan) {
+            return snapshot.clone();
+        }
+        let catalog = match &self.narrowed {
+            Some((generation, whole, narrowed))
+                if *generation == snapshot.generation && Arc::ptr_eq(whole, &snapshot.catalog) =>
+            {
+                narrowed.clone()
+            }
+            _ => {
+                let narrowed = Arc::new(snapshot.catalog.narrowed(&snapshot.plan, &self.caller));
+                self.narrowed = Some((snapshot.generation, snapshot.catalog.clone(), narrowed.clone()));
+                narrowed
+            }
+        };
+        Arc::new(snapshot.with_catalog(catalog))
+    }
+
+    /// The JSON texts of the tools that are listed: our own first, then config order of servers and name. `snapshot` is
+    /// what this session sees.
     pub fn listed(&self, snapshot: &Snapshot, mode: Disclosure, old_era: bool) -> Vec<String> {
         let mut listed = Vec::new();
         if mode != Disclosure::All && snapshot.can_defer() {
-            listed.extend(meta::own_tools());
+            listed.extend(meta::own_tools(snapshot.plan.search.limit));
         }
         let tools = snapshot.catalog.tools().iter().filter(|tool| self.lists(tool, mode));
         listed.extend(tools.map(|tool| if old_era { for_old_era(&tool.text) } else { tool.text.to_string() }));

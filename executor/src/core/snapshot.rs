@@ -1,7 +1,7 @@
 //! One moment of the executor: plan, catalog and health together, immutable. A request takes it once and uses only it.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, OnceLock};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::observed::Quarantined;
@@ -11,16 +11,11 @@ use mcplan_compiler::prompt_template::Template;
 use super::catalog::{Catalog, CatalogTool};
 use super::lifecycle::State;
 use super::prompt::{Block, Limit, Mode, Rendered, ServerLine, Shown};
-use super::search::{Document, Hit, Index, parameters};
 
 /// The tool that searches, as agents call it.
 pub const SEARCH_TOOL: &str = OWN_TOOLS[0];
 /// The tool that calls another one by name.
 pub const CALL_TOOL: &str = OWN_TOOLS[1];
-/// How many hits a search gives when it doesn't say.
-pub const SEARCH_LIMIT: usize = 5;
-/// How many tools a session may have promoted.
-pub const PROMOTE_LIMIT: usize = 50;
 
 /// How one server is.
 #[derive(Clone, Debug)]
@@ -48,7 +43,6 @@ pub struct Snapshot {
     /// How each server of the plan is.
     pub health: BTreeMap<ServerName, Health>,
     template: Arc<Template>,
-    index: OnceLock<Index>,
 }
 
 impl std::fmt::Debug for Snapshot {
@@ -69,7 +63,7 @@ impl Snapshot {
         health: BTreeMap<ServerName, Health>,
         template: Arc<Template>,
     ) -> Self {
-        Self { generation, plan, catalog, health, template, index: OnceLock::new() }
+        Self { generation, plan, catalog, health, template }
     }
 
     /// Whether every server that is to be connected is known, or was tried once and failed.
@@ -122,19 +116,16 @@ impl Snapshot {
         })
     }
 
-    /// The tools that fit each query best, best first, each tool once; only of `server` when it is given.
-    pub fn search(&self, queries: &[String], server: Option<&str>, limit: usize) -> Vec<(&CatalogTool, Hit)> {
-        let tools = self.catalog.tools();
-        let keep = |index: usize| server.is_none_or(|server| tools[index].server.as_str() == server);
-        let queries: Vec<_> = queries.iter().map(String::as_str).collect();
-        let mut seen = BTreeSet::new();
-        let hits = self.index().search_all(&queries, limit, keep).into_iter().flatten();
-        hits.filter(|hit| seen.insert(hit.index)).map(|hit| (&tools[hit.index], hit)).collect()
-    }
-
-    /// Built by the first search of this moment.
-    fn index(&self) -> &Index {
-        self.index.get_or_init(|| Index::new(self.catalog.tools().iter().map(document)))
+    /// The same moment with what one caller sees; `catalog` is this one's, narrowed.
+    #[must_use]
+    pub fn with_catalog(&self, catalog: Arc<Catalog>) -> Self {
+        Self {
+            generation: self.generation,
+            plan: self.plan.clone(),
+            catalog,
+            health: self.health.clone(),
+            template: self.template.clone(),
+        }
     }
 }
 
@@ -144,17 +135,5 @@ fn shown(tool: &CatalogTool) -> Shown<'_> {
         server: tool.server.as_str(),
         title: tool.entry.known.display_title(),
         description: tool.entry.known.description.as_deref().unwrap_or_default(),
-    }
-}
-
-fn document(tool: &CatalogTool) -> Document {
-    let known = &tool.entry.known;
-    Document {
-        name: tool.exposed.to_string(),
-        bare: known.name.clone(),
-        server: tool.server.to_string(),
-        title: known.display_title().unwrap_or_default().to_owned(),
-        description: known.description.clone().unwrap_or_default(),
-        parameters: parameters(&known.input_schema),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mcplan_compiler::name::ServerName;
-use mcplan_compiler::plan::{Launch, Restart};
+use mcplan_compiler::plan::{Launch, Operation, Restart};
 use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -155,7 +155,10 @@ impl Executor {
     async fn denied(&self, call: &Call) {
         let allowed = |view: &Arc<View>| {
             let plan = &view.snapshot.plan;
-            plan.server(call.server.as_str()).is_none_or(|server| plan.keeps(server, &call.tool).is_ok())
+            plan.server(call.server.as_str()).is_none_or(|server| {
+                let operation = Operation::Call { server: &call.server, tool: &call.tool, read_only: call.read_only };
+                plan.keeps(server, &call.tool).is_ok() && plan.policy.decide(&operation).is_ok()
+            })
         };
         let mut views = self.views.clone();
         let gone = views.wait_for(|view| !allowed(view)).await.is_err();

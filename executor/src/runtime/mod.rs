@@ -5,6 +5,7 @@ pub mod environment;
 pub mod executor;
 pub mod observe;
 pub mod places;
+pub mod plugins;
 pub mod process;
 pub mod reload;
 pub mod secrets;

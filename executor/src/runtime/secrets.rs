@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use mcplan_compiler::interpolate::{Reference, Template};
 use mcplan_compiler::name::ServerName;
-use mcplan_compiler::plan::{Launch, Server};
+use mcplan_compiler::plan::{Plugin, Launch, Server};
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::environment;
@@ -121,7 +121,7 @@ pub fn open(server: &Server, sources: Sources<'_>) -> Result<(Opened, Mask), Sec
                 cwd: absolute(cwd.expose_secret(), sources),
             }
         }
-        Launch::StreamableHttp(http) => Opened::Http {
+        Launch::StreamableHttp(http) | Launch::Sse(http) | Launch::Websocket(http) => Opened::Http {
             url: value("url", &http.url)?,
             headers: http
                 .headers
@@ -136,6 +136,33 @@ pub fn open(server: &Server, sources: Sources<'_>) -> Result<(Opened, Mask), Sec
             .map(|(name, password)| (format!("${{{name}}}"), password)),
     );
     Ok((opened, Mask::new(found)))
+}
+
+/// Looks up the references of a plugin's program, arguments and variables.
+///
+/// # Errors
+/// The first reference without a value.
+pub fn open_plugin(plugin: &Plugin, sources: Sources<'_>) -> Result<(OpenedPlugin, Mask), SecretError> {
+    let mut found = Vec::new();
+    let mut value = |field: String, template: &Template| {
+        template
+            .resolve(|reference| look_up(reference, &field, &plugin.name, sources, &mut found))
+            .map(SecretString::from)
+    };
+    let command = plugin.command.iter().enumerate();
+    let command = command.map(|(index, word)| value(format!("command[{index}]"), word)).collect::<Result<_, _>>()?;
+    let env = plugin.env.iter();
+    let env = env.map(|(name, text)| Ok((name.clone(), value(format!("env.{name}"), text)?))).collect::<Result<_, _>>()?;
+    Ok((OpenedPlugin { command, env }, Mask::new(found)))
+}
+
+/// A plugin's launch with nothing left to look up.
+#[derive(Clone, Debug)]
+pub struct OpenedPlugin {
+    /// The program and its arguments.
+    pub command: Vec<SecretString>,
+    /// What its entry declares.
+    pub env: BTreeMap<String, SecretString>,
 }
 
 /// `path` from the config's directory; `~` is the home directory.

@@ -209,7 +209,7 @@ impl ServerTask {
         let (server, context) = (self.begin.server.clone(), self.begin.context.clone());
         let slots = match server.launch {
             Launch::Stdio(_) => self.begin.slots.stdio.clone(),
-            Launch::StreamableHttp(_) => self.begin.slots.remote.clone(),
+            Launch::StreamableHttp(_) | Launch::Sse(_) | Launch::Websocket(_) => self.begin.slots.remote.clone(),
         };
         let (sender, receiver) = mpsc::channel(64);
         self.events = Some(receiver);

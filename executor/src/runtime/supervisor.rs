@@ -238,7 +238,7 @@ impl Supervisor {
             return;
         }
         if let Some(observed) = &seat.current.observed {
-            seat.listing = Some(Listing::observed(observed, locked.as_ref()));
+            seat.listing = Some(Listing::observed(observed, locked.as_ref(), seat.listing.as_ref()));
             self.stale = true;
         }
     }

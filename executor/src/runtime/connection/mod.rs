@@ -67,7 +67,7 @@ impl Context {
         self.environment.get(name).is_some_and(|value| !value.is_empty())
     }
 
-    fn sources(&self) -> Sources<'_> {
+    pub(in crate::runtime) fn sources(&self) -> Sources<'_> {
         Sources { environment: &self.environment, directory: &self.directory }
     }
 

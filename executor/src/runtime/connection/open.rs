@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, RwLock};
 use std::time::Duration;
 
 use mcplan_compiler::observed::Observed;
-use mcplan_compiler::plan::{Launch, Server, StreamableHttp};
+use mcplan_compiler::plan::{Launch, Remote, Server};
 use rmcp::model::ProtocolVersion;
 use rmcp::service::ClientInitializeError;
 use rmcp::transport::Transport;
@@ -42,6 +42,10 @@ pub async fn connect(
     context: &Context,
     events: mpsc::Sender<Event>,
 ) -> Result<(Connection, Observed), ConnectError> {
+    if matches!(server.launch, Launch::Sse(_) | Launch::Websocket(_)) {
+        let transport = server.launch.kind().as_str();
+        return Err(ConnectError::Transport { server: server.name.clone(), transport });
+    }
     let (opened, mask) = secrets::open(server, context.sources())?;
     match opened {
         Opened::Stdio { command, args, env, cwd } => {
@@ -335,7 +339,7 @@ fn http_cause(server: &Server, mask: &Mask, error: HttpError) -> ConnectError {
     match error {
         HttpError::Status { status: status @ (401 | 403), .. } => {
             let sent = match &server.launch {
-                Launch::StreamableHttp(http) => written(http),
+                Launch::StreamableHttp(http) | Launch::Sse(http) | Launch::Websocket(http) => written(http),
                 Launch::Stdio(_) => Vec::new(),
             };
             ConnectError::Unauthorized { server: name, status, sent }
@@ -349,7 +353,7 @@ fn http_cause(server: &Server, mask: &Mask, error: HttpError) -> ConnectError {
 }
 
 /// The headers of a config: their names and the references in them, never a text that might be a secret itself.
-fn written(http: &StreamableHttp) -> Vec<String> {
+fn written(http: &Remote) -> Vec<String> {
     http.headers
         .iter()
         .map(|(name, value)| {

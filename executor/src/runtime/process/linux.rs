@@ -107,6 +107,13 @@ pub(super) fn isolate(builder: &mut tokio::process::Command) {
     builder.process_group(0);
 }
 
+/// Kills a whole group whose leader hasn't been waited for yet.
+pub fn kill_group(leader: u32) {
+    if let Ok(leader) = i32::try_from(leader) {
+        let _gone = killpg(Pid::from_raw(leader), Signal::SIGKILL);
+    }
+}
+
 /// The words for a process that a signal ended.
 pub(super) fn signal_name(signal: i32) -> String {
     let name = Signal::try_from(signal).map_or_else(|_| format!("signal {signal}"), |signal| signal.to_string());

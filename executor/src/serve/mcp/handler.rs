@@ -18,6 +18,7 @@ use serde_json::{Map, Value};
 use tokio::sync::{mpsc, watch};
 
 use super::wire::PASSED;
+use crate::core::caller::Caller;
 use crate::core::era;
 use crate::core::gate::{Allowed, Asked, Call, Denied, Reason, gate};
 use crate::core::meta::{Search, search_text, text_result};
@@ -61,9 +62,15 @@ struct CallParams {
 }
 
 impl Handler {
-    pub(super) fn new(executor: Executor, disclosure: DisclosureSetting) -> Self {
+    pub(super) fn new(executor: Executor, disclosure: DisclosureSetting, caller: Caller) -> Self {
         let promotions = Arc::new(watch::Sender::new(0));
-        Self { executor, disclosure, session: Arc::default(), promotions, known: Arc::default() }
+        let session = Session::new(caller, executor.view().snapshot.plan.search.promote_limit);
+        Self { executor, disclosure, session: Arc::new(Mutex::new(session)), promotions, known: Arc::default() }
+    }
+
+    /// This moment as the session sees it.
+    fn snapshot(&self) -> Arc<Snapshot> {
+        self.session().sees(&self.executor.view().snapshot)
     }
 
     fn session(&self) -> MutexGuard<'_, Session> {
@@ -76,7 +83,7 @@ impl Handler {
     }
 
     fn instructions(&self) -> Option<String> {
-        let block = self.executor.view().snapshot.block();
+        let block = self.snapshot().block();
         if block.mode == Mode::OverBudget {
             Event::BlockOverBudget { failure: block.failure.map(|failure| failure.to_string()) }.log();
         }
@@ -101,14 +108,14 @@ impl Handler {
     /// Digest of the list as a client with a session sees it. A stateless one doesn't see promotions, and promotions
     /// never happen in its session.
     fn visible(&self) -> String {
-        let view = self.executor.view();
-        digest(&self.session().listed(&view.snapshot, self.disclosure.for_client(false), true))
+        let snapshot = self.snapshot();
+        digest(&self.session().listed(&snapshot, self.disclosure.for_client(false), true))
     }
 
     async fn list(&self, params: ListParams, stateless: bool) -> Result<String, ErrorData> {
         self.executor.settled().await;
-        let view = self.executor.view();
-        let listed = self.session().listed(&view.snapshot, self.disclosure.for_client(stateless), !stateless);
+        let snapshot = self.snapshot();
+        let listed = self.session().listed(&snapshot, self.disclosure.for_client(stateless), !stateless);
         if !stateless {
             *locked(&self.known) = Some(digest(&listed));
         }
@@ -149,15 +156,16 @@ impl Handler {
     }
 
     async fn search(&self, arguments: &Map<String, Value>, stateless: bool) -> String {
-        let search = match Search::from_arguments(arguments) {
+        let default = self.executor.view().snapshot.plan.search.limit;
+        let search = match Search::from_arguments(arguments, default) {
             Ok(search) => search,
             Err(wrong) => return text_result(&wrong, true),
         };
         self.executor.settled().await;
-        let view = self.executor.view();
+        let snapshot = self.snapshot();
         let mode = self.disclosure.for_client(stateless);
-        let hits: Vec<_> = view
-            .snapshot
+        let hits: Vec<_> = snapshot
+            .catalog
             .search(&search.queries, search.server.as_deref(), search.limit)
             .into_iter()
             .map(|(tool, _)| tool)
@@ -173,7 +181,7 @@ impl Handler {
                 self.promotions.send_modify(|version| *version += 1);
             }
         }
-        text_result(&search_text(&view.snapshot, &search, &hits, mode), false)
+        text_result(&search_text(&snapshot, &search, &hits, mode), false)
     }
 
     async fn call_tool(
@@ -183,14 +191,14 @@ impl Handler {
         context: &RequestContext<RoleServer>,
     ) -> Result<String, ErrorData> {
         let asked = Asked { name, arguments, meta: passed_meta(context) };
-        let (view, allowed) = self.allow(asked).await?;
+        let (snapshot, allowed) = self.allow(asked).await?;
         let token = context.meta.get_progress_token();
         let (progress, forwarded) = forward(token, context.peer.clone());
         let called = self.executor.call(&allowed, progress, context.ct.clone());
         let (result, ()) = tokio::join!(called, forwarded);
         match result {
             Ok(result) => {
-                self.note_success(&view.snapshot, allowed.get(), &result);
+                self.note_success(&snapshot, allowed.get(), &result);
                 Ok(result.get().to_owned())
             }
             Err(CallError::Connection(ConnectionError::Server { code, message, data, .. })) => {
@@ -202,19 +210,19 @@ impl Handler {
     }
 
     /// The gate, once more when servers that weren't known yet have come.
-    async fn allow(&self, asked: Asked) -> Result<(Arc<View>, Allowed<Call>), ErrorData> {
-        let view = self.executor.view();
-        let denied = match gate(&view.snapshot.catalog, asked.clone()) {
-            Ok(allowed) => return Ok((view, allowed)),
+    async fn allow(&self, asked: Asked) -> Result<(Arc<Snapshot>, Allowed<Call>), ErrorData> {
+        let snapshot = self.snapshot();
+        let denied = match gate(&snapshot.catalog, asked.clone()) {
+            Ok(allowed) => return Ok((snapshot, allowed)),
             Err(denied) => denied,
         };
-        if denied.reason != Reason::Unknown || view.snapshot.settled() {
+        if denied.reason != Reason::Unknown || snapshot.settled() {
             return Err(refuse(&denied));
         }
         self.executor.settled().await;
-        let view = self.executor.view();
-        match gate(&view.snapshot.catalog, asked) {
-            Ok(allowed) => Ok((view, allowed)),
+        let snapshot = self.snapshot();
+        match gate(&snapshot.catalog, asked) {
+            Ok(allowed) => Ok((snapshot, allowed)),
             Err(denied) => Err(refuse(&denied)),
         }
     }

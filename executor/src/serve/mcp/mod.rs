@@ -10,6 +10,7 @@ use rmcp::ServiceExt as _;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
+use crate::core::caller::Caller;
 use crate::core::session::DisclosureSetting;
 use crate::runtime::executor::Executor;
 use handler::Handler;
@@ -21,6 +22,7 @@ use handler::Handler;
 pub async fn serve<R, W>(
     executor: Executor,
     disclosure: DisclosureSetting,
+    caller: Caller,
     (reader, writer): (R, W),
     stop: CancellationToken,
 ) -> Result<(), String>
@@ -28,7 +30,7 @@ where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    let handler = Handler::new(executor, disclosure);
+    let handler = Handler::new(executor, disclosure, caller);
     let transport = wire::Wire::new(reader, writer);
     let running = match handler.clone().serve_with_ct(transport, stop).await {
         Ok(running) => running,

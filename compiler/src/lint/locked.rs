@@ -1,0 +1,266 @@
+//! What only a lock can tell: patterns that match nothing, tools that a model's provider refuses, texts that hide something.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::code::Code;
+use crate::config::{Config, Tools};
+use crate::diagnostic::{Diagnostic, closest};
+use crate::hidden::is_hidden;
+use crate::lock::{Lock, LockedServer};
+use crate::name::ServerName;
+use crate::pattern::Pattern;
+use crate::plan::{NameTable, Plan, Server, tool_strings};
+use crate::source::{Span, Spanned};
+
+/// From this many tools on, a server that isn't deferred is worth a word.
+const MANY_TOOLS: usize = 20;
+
+/// A model provider or host, by what it refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Anthropic's API.
+    Anthropic,
+    /// OpenAI's API.
+    OpenAi,
+    /// The Cursor editor.
+    Cursor,
+    /// Nothing but the specification.
+    Spec,
+}
+
+impl Target {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Anthropic => "Anthropic's API",
+            Self::OpenAi => "OpenAI's API",
+            Self::Cursor => "Cursor",
+            Self::Spec => "the specification",
+        }
+    }
+
+    /// Longest name of a tool, in characters.
+    fn name_limit(self) -> usize {
+        match self {
+            Self::Anthropic | Self::OpenAi => 64,
+            Self::Cursor => 60,
+            Self::Spec => 128,
+        }
+    }
+
+    /// Whether a schema may have `anyOf` and the like at its top.
+    fn takes_top_level_unions(self) -> bool {
+        matches!(self, Self::Cursor | Self::Spec)
+    }
+}
+
+/// What is looked at together.
+#[derive(Clone, Copy, Debug)]
+pub struct Locked<'a> {
+    /// As written.
+    pub config: &'a Config,
+    /// As decided.
+    pub plan: &'a Plan,
+    /// As locked. It may be stale: what it says of a server counts only while that server is launched the same.
+    pub lock: &'a Lock,
+    /// Where each server is declared.
+    pub places: &'a BTreeMap<String, Span>,
+}
+
+impl Locked<'_> {
+    /// Everything that the lock tells of the config.
+    pub fn lints(&self, target: Option<Target>) -> Vec<Diagnostic> {
+        let mut found = Vec::new();
+        let known: BTreeMap<&ServerName, &LockedServer> = self.lock.baseline(self.plan).collect();
+        // A server that isn't locked could have any tool.
+        let all_known = self.plan.servers.iter().all(|server| !server.enabled || known.contains_key(&server.name));
+        self.filters(&known, &mut found);
+        if all_known {
+            self.shared_patterns(&known, &mut found);
+            self.tests(&known, &mut found);
+        }
+        for server in &self.plan.servers {
+            if let (Some(locked), Some(at)) = (known.get(&server.name), self.places.get(server.name.as_str())) {
+                large(server, locked, *at, &mut found);
+                hidden(server, locked, *at, &mut found);
+                if let Some(target) = target {
+                    self.refused(target, server, locked, *at, &mut found);
+                }
+            }
+        }
+        found
+    }
+
+    fn filters(&self, known: &BTreeMap<&ServerName, &LockedServer>, found: &mut Vec<Diagnostic>) {
+        let entries = self.config.mcp_servers.iter().flatten();
+        let nested = self.config.mcp.iter().flat_map(|mcp| mcp.servers.iter().flatten());
+        let written = entries.chain(nested).filter_map(|entry| Some((entry.value.name.as_ref()?.value.as_str(), entry.value.tools.as_ref()?)));
+        let builtins = self.config.mcp_builtins.iter().flatten().filter_map(|builtin| {
+            let overrides = &builtin.value.0;
+            Some((overrides.r#as.as_ref().unwrap_or(&overrides.name).value.as_str(), overrides.tools.as_ref()?))
+        });
+        for (name, tools) in written.chain(builtins) {
+            let Some((name, locked)) = known.iter().find(|(known, _)| known.as_str() == name) else { continue };
+            let names = tool_names(locked);
+            for pattern in patterns_of(tools) {
+                let matches = |tool: &&str| matches(pattern, name, tool);
+                if !names.iter().any(|tool| matches(tool)) {
+                    found.push(nothing(pattern, &format!("no tool of `{name}`"), names.iter().copied()));
+                }
+            }
+        }
+    }
+
+    fn shared_patterns(&self, known: &BTreeMap<&ServerName, &LockedServer>, found: &mut Vec<Diagnostic>) {
+        let denylist = self.config.mcp.iter().flat_map(|mcp| mcp.denylist.iter().flatten());
+        let agents = self.config.agents.iter().flatten().flat_map(|(_, agent)| agent.value.tools.iter().flatten());
+        let all: Vec<(&ServerName, &str)> =
+            known.iter().flat_map(|(name, locked)| tool_names(locked).into_iter().map(|tool| (*name, tool))).collect();
+        let namespaced: Vec<String> = all.iter().map(|(server, tool)| tool_strings(server, tool)[2].clone()).collect();
+        for pattern in denylist.chain(agents) {
+            if !all.iter().any(|(server, tool)| matches(pattern, server, tool)) {
+                found.push(nothing(pattern, "no tool of any server", namespaced.iter().map(String::as_str)));
+            }
+        }
+    }
+
+    fn tests(&self, known: &BTreeMap<&ServerName, &LockedServer>, found: &mut Vec<Diagnostic>) {
+        let tools = known.iter().flat_map(|(name, locked)| tool_names(locked).into_iter().map(|tool| (*name, tool)));
+        let in_order = self.plan.servers.iter();
+        let tools: Vec<_> = tools.collect();
+        let ordered = in_order.flat_map(|server| tools.iter().copied().filter(|(name, _)| **name == server.name));
+        let table = NameTable::build(&self.plan.naming, &self.plan.reserved, ordered);
+        for test in self.config.tests.iter().flatten() {
+            let test = &test.value;
+            let found_by = test.expect.as_ref().and_then(|expect| {
+                let tool = expect.value.get("tool").and_then(Value::as_str)?;
+                Some(Spanned::new(tool.to_owned(), expect.at))
+            });
+            let searched = test.search.as_ref().and(found_by);
+            // A tool that is expected to be hidden may be one that doesn't exist.
+            let hidden = test.expect.as_ref().is_some_and(|expect| expect.value == "hidden");
+            let called = test.call.clone().filter(|_| !hidden);
+            for tool in [called, test.listed.clone(), test.deferred.clone(), searched].into_iter().flatten() {
+                if table.owner(&tool.value).is_none() {
+                    let names = table.iter().map(|(name, ..)| name.as_str());
+                    let mut diagnostic =
+                        Diagnostic::new(Code::UnknownTool, tool.at, format!("the lock knows no tool `{}`", tool.value));
+                    if let Some(close) = closest(&tool.value, names) {
+                        diagnostic = diagnostic.meant(close);
+                    }
+                    found.push(diagnostic.help("tests name tools as agents call them; 'mcplan search' finds them"));
+                }
+            }
+        }
+    }
+
+    fn refused(&self, target: Target, server: &Server, locked: &LockedServer, at: Span, found: &mut Vec<Diagnostic>) {
+        let names = locked.tools.0.iter().map(|tool| (&server.name, tool.known.name.as_str()));
+        let table = NameTable::build(&self.plan.naming, &self.plan.reserved, names);
+        let who = target.name();
+        for tool in &locked.tools.0 {
+            let Some(exposed) = table.exposed(&server.name, &tool.known.name) else { continue };
+            let length = exposed.as_str().chars().count() + self.plan.serve.host_prefix;
+            if length > target.name_limit() {
+                let limit = target.name_limit();
+                found.push(
+                    Diagnostic::new(Code::TargetRefuses, at, format!("{who} refuses the name `{exposed}`: {length} characters, the limit is {limit}"))
+                        .help(format!("set `mcp.name_limit: {limit}`, or a shorter `mcp.naming`")),
+                );
+            }
+            if !target.takes_top_level_unions()
+                && let Some(word) = ["anyOf", "oneOf", "allOf"].iter().find(|word| tool.known.input_schema.get(**word).is_some())
+            {
+                found.push(
+                    Diagnostic::new(Code::TargetRefuses, at, format!("{who} refuses `{exposed}`: its input schema has `{word}` at the top"))
+                        .help("exclude the tool, or defer it and have it called through call_mcp_tool"),
+                );
+            }
+        }
+    }
+}
+
+fn patterns_of(tools: &Tools) -> impl Iterator<Item = &Spanned<String>> {
+    let include = tools.include.iter().flat_map(|include| &include.value);
+    include.chain(tools.exclude.iter().flatten()).chain(tools.always.iter().flatten())
+}
+
+fn tool_names(locked: &LockedServer) -> Vec<&str> {
+    let whole = locked.tools.0.iter().map(|tool| tool.known.name.as_str());
+    whole.chain(locked.filtered.iter().map(|tool| tool.name.as_str())).collect()
+}
+
+fn matches(pattern: &Spanned<String>, server: &ServerName, tool: &str) -> bool {
+    let compiled = Pattern::new(&*pattern.value);
+    tool_strings(server, tool).iter().any(|text| compiled.matches(text))
+}
+
+fn nothing<'a>(pattern: &Spanned<String>, who: &str, names: impl Iterator<Item = &'a str>) -> Diagnostic {
+    let diagnostic =
+        Diagnostic::new(Code::MatchesNothing, pattern.at, format!("{who} matches `{}`", pattern.value));
+    match closest(&pattern.value, names) {
+        Some(close) => diagnostic.meant(close),
+        None => diagnostic.help("compare with 'mcplan search'; the server may have renamed the tool"),
+    }
+}
+
+fn large(server: &Server, locked: &LockedServer, at: Span, found: &mut Vec<Diagnostic>) {
+    let count = locked.tools.0.len();
+    if server.defer || count < MANY_TOOLS {
+        return;
+    }
+    let bytes: usize = locked.tools.0.iter().map(|tool| tool.raw.get().len()).sum();
+    let message = format!("`{}` loads {count} tools outright, {} kB in every request", server.name, bytes.div_ceil(1000));
+    found.push(
+        Diagnostic::new(Code::LargeAndNotDeferred, at, message)
+            .help("set `defer: true` and name the few that are always needed in `tools.always`"),
+    );
+}
+
+fn hidden(server: &Server, locked: &LockedServer, at: Span, found: &mut Vec<Diagnostic>) {
+    let mut places = Vec::new();
+    let mut look = |what: String, text: &str| {
+        let odd: Vec<_> = text.chars().filter(|c| is_hidden(*c)).collect();
+        if let Some(first) = odd.first() {
+            places.push(format!("{what} ({} times, first U+{:04X})", odd.len(), *first as u32));
+        }
+    };
+    look("its instructions".to_owned(), locked.introduction.instructions.as_deref().unwrap_or_default());
+    for tool in &locked.tools.0 {
+        // The whole text, so that parameter names and nested descriptions count too.
+        let strings = unescaped(tool.raw.get());
+        look(format!("the tool `{}`", tool.known.name), &strings);
+    }
+    for prompt in &locked.prompts.0 {
+        look(format!("the prompt `{}`", prompt.known.name), &unescaped(prompt.raw.get()));
+    }
+    if !places.is_empty() {
+        let message = format!("`{}` has characters that can't be seen in {}", server.name, places.join(", "));
+        found.push(
+            Diagnostic::new(Code::HiddenCharacters, at, message)
+                .help("they can carry instructions that no reviewer sees; the prompt block leaves them out, the tool list does not"),
+        );
+    }
+}
+
+/// Every string of a JSON text, one after the other.
+fn unescaped(text: &str) -> String {
+    let mut all = String::new();
+    if let Ok(value) = serde_json::from_str::<Value>(text) {
+        collect(&value, &mut all);
+    }
+    all
+}
+
+fn collect(value: &Value, all: &mut String) {
+    match value {
+        Value::String(text) => all.push_str(text),
+        Value::Array(items) => items.iter().for_each(|item| collect(item, all)),
+        Value::Object(map) => map.iter().for_each(|(key, value)| {
+            all.push_str(key);
+            collect(value, all);
+        }),
+        _ => {}
+    }
+}
