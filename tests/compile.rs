@@ -5,75 +5,20 @@
 //! tests/compile/err/NAME/config.yml   doesn't: report.txt, the whole text that a user sees
 //! ```
 //!
-//! A config may name other files of its folder. After a wanted change run `UPDATE=1 cargo test --test compile` and read
-//! the difference in git, which leaves the bytes of these files alone (`.gitattributes`).
+//! A config may name other files of its folder. After a wanted change run
+//! `UPDATE=1 cargo test -p mcplan-compiler --test compile` and read the difference in git, which leaves the bytes of
+//! these files alone (`.gitattributes`).
+
+#[path = "compile/folder.rs"]
+mod folder;
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
 
+use folder::{cases, check, finish, report};
 use mcplan_compiler::code::Code;
 use mcplan_compiler::plan::Plan;
-use mcplan_compiler::render::{self, Human};
-use mcplan_compiler::source::{MemorySources, ReadError, Sources};
-use mcplan_compiler::{Compilation, compile, json};
-
-/// The files of one case.
-struct Folder(PathBuf);
-
-impl Sources for Folder {
-    fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
-        fs::read(self.0.join(path)).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => ReadError::Missing,
-            _ => ReadError::Failed(error.to_string()),
-        })
-    }
-}
-
-fn cases(kind: &str) -> Vec<Folder> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/compile").join(kind);
-    let entries = fs::read_dir(&root).unwrap_or_else(|error| panic!("{}: {error}", root.display()));
-    let mut folders: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
-    folders.sort();
-    assert!(folders.len() > 20, "{} holds the cases", root.display());
-    folders.into_iter().map(Folder).collect()
-}
-
-impl Folder {
-    fn compile(&self) -> Compilation {
-        compile("config.yml", self).unwrap_or_else(|error| panic!("{}/config.yml: {error}", self.0.display()))
-    }
-
-    /// Compares `text` with a file of the case, which isn't there when the text is empty.
-    fn check(&self, file: &str, text: &str, wrong: &mut Vec<String>) {
-        let path = self.0.join(file);
-        let expected = fs::read_to_string(&path).unwrap_or_default();
-        if expected == text {
-            return;
-        }
-        if std::env::var_os("UPDATE").is_some() {
-            if text.is_empty() { fs::remove_file(&path) } else { fs::write(&path, text) }.expect("the file is ours");
-            return;
-        }
-        let at = expected.lines().zip(text.lines()).take_while(|(old, new)| old == new).count();
-        let line = |text: &str| text.lines().nth(at).unwrap_or("(end)").to_owned();
-        wrong.push(format!(
-            "{}, line {}:\n  expected {}\n  found    {}\n--- all of it\n{text}---",
-            path.display(),
-            at + 1,
-            line(&expected),
-            line(text)
-        ));
-    }
-}
-
-fn report(compilation: &Compilation) -> String {
-    render::human(&compilation.diagnostics, &compilation.texts, Human::default())
-}
-
-fn finish(wrong: &[String]) {
-    assert!(wrong.is_empty(), "{}\nrun with UPDATE=1 if this is what it should be", wrong.join("\n"));
-}
+use mcplan_compiler::source::MemorySources;
+use mcplan_compiler::{compile, json};
 
 #[test]
 fn what_compiles_gives_its_plan() {
@@ -85,8 +30,8 @@ fn what_compiles_gives_its_plan() {
             continue;
         };
         let text = plan.text();
-        case.check("plan.json", &json::pretty(&text), &mut wrong);
-        case.check("report.txt", &report(&compilation), &mut wrong);
+        check(&case.0.join("plan.json"), &json::pretty(&text), &mut wrong);
+        check(&case.0.join("report.txt"), &report(&compilation), &mut wrong);
         let again: Plan = serde_json::from_str(&text).expect("a plan reads its own text");
         assert_eq!((&again, again.text()), (plan, text), "{}: read back", case.0.display());
     }
@@ -101,7 +46,34 @@ fn what_does_not_compile_says_why() {
         if compilation.plan.is_some() {
             wrong.push(format!("{} compiles:\n{}", case.0.display(), report(&compilation)));
         }
-        case.check("report.txt", &report(&compilation), &mut wrong);
+        check(&case.0.join("report.txt"), &report(&compilation), &mut wrong);
     }
     finish(&wrong);
+}
+
+/// The one kind of mistake that would be too large to keep.
+#[test]
+fn a_file_over_four_mebibytes_is_refused() {
+    let files = MemorySources([("config.yml".to_owned(), vec![b'#'; (4 << 20) + 1])].into());
+    let compilation = compile("config.yml", &files).expect("it is there");
+    assert!(compilation.plan.is_none());
+    insta::assert_snapshot!(report(&compilation), @r"
+    error[file-too-large]: the file is 4194305 bytes long, the limit is 4194304
+    --> config.yml:1:1
+     = help: a config holds servers and rules; move everything else out of it
+    ");
+}
+
+#[test]
+fn every_code_has_a_case() {
+    let seen: BTreeSet<_> = ["ok", "err"]
+        .into_iter()
+        .flat_map(cases)
+        .flat_map(|case| case.compile().diagnostics)
+        .map(|diagnostic| diagnostic.code)
+        .chain([Code::FileTooLarge])
+        .collect();
+    let missing: Vec<_> = Code::ALL.iter().filter(|code| **code != Code::Internal && !seen.contains(code)).collect();
+    assert!(missing.is_empty(), "no case shows {missing:?}");
+    assert!(!seen.contains(&Code::Internal), "no case is a bug of ours");
 }

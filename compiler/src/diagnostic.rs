@@ -1,6 +1,7 @@
 //! A problem as data: what, where, how to mend it. Renderers live in [`crate::render`].
 
 use crate::code::Code;
+use crate::secret::value_looks_secret;
 use crate::source::Span;
 
 /// How bad a problem is.
@@ -119,9 +120,13 @@ pub fn sort(diagnostics: &mut [Diagnostic]) {
     });
 }
 
-/// A piece of the user's text as a message can hold it: one line, at most 60 characters, nothing that moves a cursor.
+/// A piece of the user's text as a message can hold it: one line, at most 60 characters, nothing that moves a cursor,
+/// and no secret: messages end in logs, excerpts of the user's own file don't.
 pub fn shown(text: &str) -> std::borrow::Cow<'_, str> {
     const LONGEST: usize = 60;
+    if value_looks_secret(text) {
+        return "…".into();
+    }
     let mut characters = text.char_indices();
     let cut = characters.by_ref().nth(LONGEST).map(|(at, _)| at);
     let head = &text[..cut.unwrap_or(text.len())];
@@ -180,5 +185,6 @@ mod tests {
         assert_eq!(shown("plain"), "plain");
         assert_eq!(shown("two\nlines\u{1b}[31m"), "two lines [31m");
         assert_eq!(shown(&"é".repeat(100)), format!("{}…", "é".repeat(60)));
+        assert_eq!(shown("ghp_0123456789abcdef"), "…");
     }
 }

@@ -21,6 +21,7 @@ pub mod lint;
 pub mod lock;
 pub mod name;
 pub mod observed;
+pub mod package;
 pub mod pattern;
 pub mod plan;
 pub mod prompt_template;
@@ -62,7 +63,7 @@ pub fn compile(path: &str, files: &dyn Sources) -> Result<Compilation, ReadError
     let mut read = vec![path.to_owned()];
     let mut plan = None;
     if let Some(config) = config {
-        let resolved = resolve::resolve(&config, &texts, files, &diagnostics);
+        let resolved = resolve::resolve(&config, &mut texts, files, &diagnostics);
         read.extend(resolved.read);
         diagnostics.extend(resolved.diagnostics);
         plan = resolved.plan.filter(|_| !diagnostics.iter().any(Diagnostic::is_error));
@@ -81,7 +82,8 @@ fn read_config(path: &str, bytes: &[u8], texts: &mut SourceMap) -> (Option<Confi
     diagnostics.extend(document::rename(&mut document, config::spelling::SPELLINGS));
     match &*SCHEMA {
         Ok(schema) => {
-            let refused = decode::check(&document, schema);
+            let mut refused = decode::check(&document, schema);
+            config::foreign::explain(&document, &mut refused);
             decode::mend(&mut document, schema, &refused);
             diagnostics.extend(refused);
         }
