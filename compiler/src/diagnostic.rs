@@ -1,7 +1,7 @@
 //! A problem as data: what, where, how to mend it. Renderers live in [`crate::render`].
 
 use crate::code::Code;
-use crate::secret::value_looks_secret;
+use crate::secret::masked;
 use crate::source::Span;
 
 /// How bad a problem is.
@@ -124,15 +124,12 @@ pub fn sort(diagnostics: &mut [Diagnostic]) {
 /// and no secret: messages end in logs, excerpts of the user's own file don't.
 pub fn shown(text: &str) -> std::borrow::Cow<'_, str> {
     const LONGEST: usize = 60;
-    if value_looks_secret(text) {
-        return "…".into();
+    let text = masked(text);
+    let cut = text.char_indices().nth(LONGEST).map(|(at, _)| at);
+    if cut.is_none() && !text.contains(char::is_control) {
+        return text;
     }
-    let mut characters = text.char_indices();
-    let cut = characters.by_ref().nth(LONGEST).map(|(at, _)| at);
     let head = &text[..cut.unwrap_or(text.len())];
-    if cut.is_none() && !head.contains(char::is_control) {
-        return head.into();
-    }
     let mut out: String = head.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if cut.is_some() {
         out.push('…');

@@ -1,13 +1,16 @@
-//! Words by which other clients say what an entry says here. An entry pasted from one of them is then told our word,
-//! and the rest of it is looked at in the same run.
+//! Words and forms by which other clients say what is said here. A file pasted from one of them is told ours, and the
+//! rest of it is looked at in the same run.
 
 use std::collections::HashMap;
 
 use crate::code::Code;
-use crate::diagnostic::Diagnostic;
-use crate::document::{Document, Node};
+use crate::diagnostic::{Diagnostic, shown};
+use crate::document::{Document, Entry, Kind, Node, map_to_list};
 
-/// Our key for a foreign one.
+/// What other clients call the whole list.
+const SERVERS: &[&str] = &["servers", "mcpservers", "contextservers"];
+
+/// Our key for a foreign one in an entry.
 const KEYS: &[(&str, &str)] = &[
     ("type", "transport"),
     ("cmd", "command"),
@@ -53,12 +56,21 @@ pub fn explain(document: &Document, diagnostics: &mut [Diagnostic]) {
     if unknown.is_empty() {
         return;
     }
+    let list = document.root.entries().iter().find(|entry| SERVERS.contains(&&*folded(&entry.key)));
+    if let Some(list) = list
+        && document.root.get("mcp_servers").is_none()
+        && let Some(diagnostic) = unknown.get_mut(&list.key_at)
+    {
+        diagnostic.primary.text = "`mcp_servers` is the word here".to_owned();
+        diagnostic.meant = Some("mcp_servers".to_owned());
+        diagnostic.help = first_by_name(&list.value);
+    }
     let own = document.root.get("mcp_servers");
     let shared = document.root.get("mcp").and_then(|mcp| mcp.get("servers"));
     for entry in own.into_iter().chain(shared).flat_map(Node::items) {
         for field in entry.entries() {
             let Some(diagnostic) = unknown.get_mut(&field.key_at) else { continue };
-            let word = field.key.to_ascii_lowercase().replace(['_', '-'], "");
+            let word = folded(&field.key);
             let of =
                 |table: &[(&str, &'static str)]| table.iter().find(|(known, _)| *known == word).map(|(_, ours)| *ours);
             if let Some(ours) = of(KEYS) {
@@ -74,4 +86,41 @@ pub fn explain(document: &Document, diagnostics: &mut [Diagnostic]) {
             }
         }
     }
+}
+
+/// Puts servers that stand under another word or as a map by their names into the list that we read. Both were
+/// reported; whether there were any.
+pub fn reshape(document: &mut Document, diagnostics: &[Diagnostic]) -> bool {
+    let meant = |entry: &Entry| {
+        let of = |d: &&Diagnostic| d.primary.at == entry.key_at && d.meant.as_deref() == Some("mcp_servers");
+        diagnostics.iter().any(|d| of(&d))
+    };
+    let Kind::Map(entries) = &mut document.root.kind else { return false };
+    let mut changed = false;
+    if !entries.iter().any(|entry| entry.key == "mcp_servers")
+        && let Some(entry) = entries.iter_mut().find(|entry| meant(entry))
+    {
+        entry.key = "mcp_servers".to_owned();
+        changed = true;
+    }
+    for entry in entries {
+        if entry.key == "mcp_servers" {
+            changed |= map_to_list(&mut entry.value, "name");
+        } else if entry.key == "mcp"
+            && let Kind::Map(fields) = &mut entry.value.kind
+        {
+            let servers = fields.iter_mut().find(|field| field.key == "servers");
+            changed |= servers.is_some_and(|servers| map_to_list(&mut servers.value, "name"));
+        }
+    }
+    changed
+}
+
+fn folded(key: &str) -> String {
+    key.to_ascii_lowercase().replace(['_', '-'], "")
+}
+
+fn first_by_name(servers: &Node) -> Option<String> {
+    let first = servers.entries().first()?;
+    Some(format!("write each entry as `- name: {}`, with its keys below", shown(&first.key)))
 }

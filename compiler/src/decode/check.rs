@@ -153,6 +153,10 @@ impl<'a> Check<'a> {
                 self.meant.insert((place.node.at, "name".to_owned()));
             }
             match guess {
+                _ if key.starts_with("//") => {
+                    diagnostic = diagnostic.label("a comment starts with `#`, not with `//`");
+                    help = Some("write `#` here, or remove the comment".to_owned());
+                }
                 Some(guess) => {
                     self.meant.insert((place.node.at, guess.to_owned()));
                     // What follows may have the form of the other word too.

@@ -148,10 +148,7 @@ pub(super) fn hint(node: &Node, kinds: &[JsonType]) -> Option<String> {
             Some(format!("write `[{}]`", list_item(node.text().unwrap_or_default())))
         }
         Kind::List(items) if takes(JsonType::String) => match items.as_slice() {
-            [only] => {
-                let text = only.text().filter(|text| !value_looks_secret(text))?;
-                Some(format!("write `{}` without the list", shown(text)))
-            }
+            [only] => only.text().map(|text| format!("write `{}` without the list", shown(text))),
             _ => None,
         },
         _ => form_hint(node, kinds),
@@ -170,8 +167,7 @@ pub(super) fn form_hint(node: &Node, kinds: &[JsonType]) -> Option<String> {
         }
         Kind::List(items) if takes(JsonType::Object) => {
             let (key, value) = items.first()?.text()?.split_once('=')?;
-            let secret = name_looks_secret(key) || value_looks_secret(value);
-            let value = if secret { "…".into() } else { shown(value) };
+            let value = if name_looks_secret(key) { "…".into() } else { shown(value) };
             let each = if items.len() > 1 { "each " } else { "" };
             Some(format!("write {each}`{}: {value}` instead, without the list", shown(key)))
         }
@@ -182,8 +178,7 @@ pub(super) fn form_hint(node: &Node, kinds: &[JsonType]) -> Option<String> {
 /// `command: [npx, -y, x]` and `args: -y x`: a command line where its parts are meant.
 pub(super) fn command_line_hint(key: &str, node: &Node) -> Option<String> {
     let words = |texts: &mut dyn Iterator<Item = &str>| {
-        let items = texts.map(|text| if value_looks_secret(text) { "…".to_owned() } else { list_item(text) });
-        let items: Vec<_> = items.collect();
+        let items: Vec<_> = texts.map(list_item).collect();
         items.join(", ")
     };
     match (key, &node.kind) {

@@ -3,6 +3,7 @@
 use crate::config::ServerEntry;
 use crate::name::ServerName;
 use crate::package::{fetched, program};
+use crate::secret::value_looks_secret;
 
 /// Programs that start something else, which is what the server is about.
 const LAUNCHERS: &[&str] = &[
@@ -71,7 +72,7 @@ fn named(text: &str) -> Option<ServerName> {
     {
         base = plain(outer.trim_start_matches('@'));
     }
-    if base.contains('$') { None } else { ServerName::nearest(base) }
+    if base.contains('$') || value_looks_secret(base) { None } else { ServerName::nearest(base) }
 }
 
 /// Without ending, version and the words every server has.

@@ -8,7 +8,7 @@ use crate::config::{Mcp, ServerEntry, Text};
 use crate::diagnostic::{Diagnostic, closest, shown};
 use crate::interpolate::{Part, Template};
 use crate::plan::{Launch, Stdio, StreamableHttp, TransportKind};
-use crate::secret::value_looks_secret;
+use crate::secret::masked;
 use crate::source::{Span, Spanned};
 
 use super::{Resolver, default_environment};
@@ -193,7 +193,7 @@ impl Resolver<'_> {
             let message = "`command` has blanks around the program's name";
             self.report(
                 Diagnostic::new(Code::BadCommand, command.at, message)
-                    .help(format!("write `command: {}`", without_secrets(trimmed))),
+                    .help(format!("write `command: {}`", masked(trimmed))),
             );
             return;
         }
@@ -203,10 +203,10 @@ impl Resolver<'_> {
         if !program.contains(['/', '\\', '$']) {
             let mut help = format!("write `command: {program}`, and the rest word by word in `args: [ … ]`");
             if !trimmed.contains(['"', '\'', '\\']) && trimmed.len() <= 120 {
-                let args: Vec<_> = words.map(|word| crate::json::string(without_secrets(word))).collect();
+                let args: Vec<_> = words.map(|word| crate::json::string(&masked(word))).collect();
                 help = format!("write `command: {program}` and `args: [{}]`", args.join(", "));
             }
-            let message = format!("`command` is one program, and there is none called `{}`", shown_command(trimmed));
+            let message = format!("`command` is one program, and there is none called `{}`", shown(trimmed));
             self.report(Diagnostic::new(Code::BadCommand, command.at, message).help(help));
         }
     }
@@ -303,7 +303,7 @@ fn url_problem(url: &str) -> Option<String> {
     if name.is_empty() {
         return Some("`url` has no host".to_owned());
     }
-    let port = port.filter(|port| !port.is_empty() && !(port.contains("${") || port.contains("$<")))?;
+    let port = port.filter(|port| !port.is_empty() && !port.contains("${") && !port.contains("$<"))?;
     port.parse::<u16>().is_err().then(|| format!("`{}` in `url` is no port: a number up to 65535", shown(port)))
 }
 
@@ -313,14 +313,4 @@ fn one_of(names: &[String]) -> String {
         [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
         names => names.concat(),
     }
-}
-
-/// A word of a command line as a message may hold it.
-fn without_secrets(word: &str) -> &str {
-    if value_looks_secret(word) { "…" } else { word }
-}
-
-fn shown_command(command: &str) -> String {
-    let words: Vec<_> = command.split_whitespace().map(without_secrets).collect();
-    shown(&words.join(" ")).into_owned()
 }

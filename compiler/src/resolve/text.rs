@@ -3,7 +3,6 @@
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, shown};
 use crate::interpolate::{Finding, FindingKind, Reference, Template};
-use crate::secret::value_looks_secret;
 use crate::source::Spanned;
 
 use super::Resolver;
@@ -56,7 +55,7 @@ impl Resolver<'_> {
                     .help("write `${NAME}` with the name of a variable")
             }
             FindingKind::Malformed(inner) => {
-                Diagnostic::new(Code::BadReference, at, format!("{} in `{field}` is no reference", malformed(inner)))
+                Diagnostic::new(Code::BadReference, at, format!("`${{{}}}` in `{field}` is no reference", shown(inner)))
                     .help(malformed_help(inner, escape))
             }
             FindingKind::Bare(name) => {
@@ -79,15 +78,6 @@ fn unclosed(text: &str, start: usize) -> std::ops::Range<usize> {
     start..start + 2 + name
 }
 
-/// The reference as a message may repeat it: a default may be a secret.
-fn malformed(inner: &str) -> String {
-    let (name, rest) = inner.split_once(':').map_or((inner, ""), |(name, rest)| (name, rest));
-    if value_looks_secret(inner) || value_looks_secret(rest.trim_start_matches(['-', '=', '?'])) {
-        return format!("`${{{}:…}}`", shown(name));
-    }
-    format!("`${{{}}}`", shown(inner))
-}
-
 fn malformed_help(inner: &str, escape: &str) -> String {
     let is_name = |text: &str| {
         text.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic())
@@ -106,9 +96,7 @@ fn malformed_help(inner: &str, escape: &str) -> String {
         Some(("env", "")) => return "write `${NAME}` with the name of a variable".to_owned(),
         Some(("file", "")) => return "write `${file:PATH}` with the path of a file".to_owned(),
         Some((name, default)) if is_name(name) && !default.starts_with(['+', '-', '?']) => {
-            let default = default.trim_start_matches('=');
-            let default = if value_looks_secret(default) { "…".into() } else { shown(default) };
-            return format!("a default is written `${{{name}:-{default}}}`");
+            return format!("a default is written `${{{name}:-{}}}`", shown(default.trim_start_matches('=')));
         }
         _ => {}
     }
