@@ -1,6 +1,6 @@
 //! The whole way from paths to a plan: read, parse, merge, decode, resolve.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::LazyLock;
 
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::code::Code;
 use crate::config::spelling::SPELLINGS;
-use crate::config::{Config, ServerEntry};
+use crate::config::{Config, ServerEntry, foreign};
 use crate::decode::{self, CompiledSchema, schema_of};
 use crate::diagnostic::{self, Diagnostic};
 use crate::document::{self, Document, Rename};
@@ -78,8 +78,7 @@ pub fn compile_with(path: &str, files: &dyn Sources, options: &Options) -> Resul
     };
     let mut main = compiler.document(path, path)?;
     if let (Some(document), true) = (&mut main, options.host_keys) {
-        let known = top_level_keys();
-        compiler.diagnostics.extend(include::put_host_keys_aside(document, &known));
+        compiler.diagnostics.extend(include::put_host_keys_aside(document));
     }
     if let Some(profile) = &options.profile {
         let path = include::profile_path(path, profile);
@@ -99,7 +98,7 @@ pub fn compile_with(path: &str, files: &dyn Sources, options: &Options) -> Resul
         let fragments = compiler.fragments(path, &main);
         let plugins = compiler.plugin_outputs(&main, options);
         let inputs = Inputs { main, fragments, plugins, alone: options.fragment };
-        let resolved = resolve(&inputs, &compiler.texts, files, &compiler.diagnostics);
+        let resolved = resolve(&inputs, &mut compiler.texts, files, &compiler.diagnostics);
         compiler.read.extend(resolved.read);
         compiler.diagnostics.extend(resolved.diagnostics);
         plan = resolved.plan.filter(|_| !compiler.diagnostics.iter().any(Diagnostic::is_error));
@@ -167,9 +166,16 @@ impl Compiler<'_> {
         let failed = self.diagnostics.iter().any(Diagnostic::is_error);
         match schema {
             Ok(schema) => {
-                let refused = decode::check(&document, schema);
+                let mut refused = check(&document, schema);
+                if foreign::reshape(&mut document, &refused) {
+                    // What was under it is looked at in this run too.
+                    self.diagnostics.append(&mut refused);
+                    self.diagnostics.extend(document::rename(&mut document, SPELLINGS));
+                    refused = check(&document, schema);
+                }
                 decode::mend(&mut document, schema, &refused);
-                self.diagnostics.extend(refused);
+                let said: HashSet<_> = self.diagnostics.iter().map(|known| (known.code, known.primary.at)).collect();
+                self.diagnostics.extend(refused.into_iter().filter(|new| !said.contains(&(new.code, new.primary.at))));
             }
             Err(reason) => {
                 let at = Span { end: document.root.at.start, ..document.root.at };
@@ -260,9 +266,11 @@ impl Compiler<'_> {
 
     fn plugin_outputs(&mut self, config: &Config, options: &Options) -> BTreeMap<String, PluginOutput> {
         let mut outputs = BTreeMap::new();
+        // A second plugin of that name is an error of its own.
+        let mut heard = HashSet::new();
         for plugin in config.plugins.iter().flatten() {
             let name = &plugin.value.name.value;
-            let Some(text) = options.plugins.get(name) else { continue };
+            let Some(text) = options.plugins.get(name).filter(|_| heard.insert(name.clone())) else { continue };
             let before = self.diagnostics.len();
             let (_, document) = self.parse(&format!("(output of plugin {name})"), text.as_bytes(), PLUGIN_SPELLINGS);
             let printed = document.and_then(|document| self.decode::<Printed>(document, schema_of_printed(), &[]));
@@ -280,6 +288,13 @@ impl Compiler<'_> {
         }
         outputs
     }
+}
+
+/// What the schema refuses, in words that know other clients.
+fn check(document: &Document, schema: &CompiledSchema) -> Vec<Diagnostic> {
+    let mut refused = decode::check(document, schema);
+    foreign::explain(document, &mut refused);
+    refused
 }
 
 /// The older spellings of an entry, where a plugin prints it.
@@ -300,15 +315,6 @@ fn schema_of_config() -> Result<&'static CompiledSchema, &'static String> {
 fn schema_of_printed() -> Result<&'static CompiledSchema, &'static String> {
     static SCHEMA: LazyLock<Result<CompiledSchema, String>> = LazyLock::new(|| CompiledSchema::new(schema_of::<Printed>()));
     SCHEMA.as_ref()
-}
-
-/// The keys that we know at the top level.
-fn top_level_keys() -> Vec<&'static str> {
-    const KEYS: [&str; 14] = [
-        "version", "fragments", "mcp_servers", "mcp_builtins", "mcp", "policy", "agents", "prompt", "search", "serve", "skills",
-        "plugins", "tests", "progressive_mcp",
-    ];
-    KEYS.to_vec()
 }
 
 /// The directory of a path; empty for none.

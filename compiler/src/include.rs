@@ -14,6 +14,23 @@ const ADDED: [&str; 3] = ["mcp.denylist", "policy.deny", "tests"];
 const BY_NAME: [&str; 3] = ["mcp_servers", "mcp.servers", "plugins"];
 /// What a fragment may hold.
 const FRAGMENT: [&str; 5] = ["mcp_servers", "mcp_builtins", "mcp.denylist", "policy.deny", "tests"];
+/// Every key that we know at the top level.
+const TOP_LEVEL: [&str; 14] = [
+    "version",
+    "fragments",
+    "mcp_servers",
+    "mcp_builtins",
+    "mcp",
+    "policy",
+    "agents",
+    "prompt",
+    "search",
+    "serve",
+    "skills",
+    "plugins",
+    "tests",
+    "progressive_mcp",
+];
 /// What is ours at the top level of another program's file.
 const HOST: [&str; 4] = ["mcp", "mcp_servers", "mcp_builtins", "progressive_mcp"];
 /// Where our other sections stand in another program's file.
@@ -86,6 +103,10 @@ pub fn as_fragment(document: &mut Document) -> Vec<Diagnostic> {
         if entry.key.starts_with("x-") || FRAGMENT.contains(&entry.key.as_str()) {
             return true;
         }
+        if !TOP_LEVEL.contains(&entry.key.as_str()) {
+            // What nothing knows is for the schema to say, with the word that was meant.
+            return true;
+        }
         if !allowed(&entry.key) {
             found.push(not_in_fragment(entry, &entry.key));
             return false;
@@ -119,7 +140,7 @@ pub fn looks_like_fragment(document: &Document) -> bool {
 
 /// Another program's file: our sections stay, those under `x-mcplan` come up, the rest goes, unless it looks like a
 /// typing error of ours.
-pub fn put_host_keys_aside(document: &mut Document, known: &[&str]) -> Vec<Diagnostic> {
+pub fn put_host_keys_aside(document: &mut Document) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let Kind::Map(entries) = &mut document.root.kind else { return found };
     let mut ours = Vec::new();
@@ -136,7 +157,7 @@ pub fn put_host_keys_aside(document: &mut Document, known: &[&str]) -> Vec<Diagn
                     .meant(close)
                     .help("other programs' keys are let be with --host-keys, this one looks like a typing error of ours"),
             );
-        } else if known.contains(&entry.key.as_str()) {
+        } else if TOP_LEVEL.contains(&entry.key.as_str()) {
             found.push(
                 Diagnostic::new(Code::HostKey, entry.key_at, format!("`{}` belongs to the host here and is not read", entry.key))
                     .help(format!("our own `{}` stands under `{HOST_SECTION}:` in another program's file", entry.key)),
@@ -154,5 +175,28 @@ pub fn profile_path(main: &str, profile: &str) -> String {
     match file.rsplit_once('.') {
         Some((stem, ending)) => format!("{directory}{slash}{stem}.{profile}.{ending}"),
         None => format!("{directory}{slash}{file}.{profile}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_of_the_schema_is_known_here() {
+        let schema = crate::schema::checked_config();
+        let keys = schema["properties"].as_object().expect("a map of keys");
+        let mut expected: Vec<_> = keys.keys().map(String::as_str).collect();
+        let mut known = TOP_LEVEL.to_vec();
+        expected.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(known, expected);
+    }
+
+    #[test]
+    fn a_profile_lies_beside_its_config() {
+        assert_eq!(profile_path("config.yml", "prod"), "config.prod.yml");
+        assert_eq!(profile_path("a.b/config.yaml", "prod"), "a.b/config.prod.yaml");
+        assert_eq!(profile_path("/x/config", "prod"), "/x/config.prod");
     }
 }

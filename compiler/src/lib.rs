@@ -24,6 +24,7 @@ pub mod lint;
 pub mod lock;
 pub mod name;
 pub mod observed;
+pub mod package;
 pub mod pattern;
 pub mod plan;
 pub mod prompt_template;

@@ -6,6 +6,7 @@
 
 pub mod agents;
 pub mod builtin;
+pub mod foreign;
 pub mod mcp;
 pub mod plugin;
 pub mod policy;
@@ -40,7 +41,7 @@ use crate::source::Spanned;
 #[schemars(title = "mcplan configuration", extend("$id" = "urn:mcplan:schema:config:1"))]
 pub struct Config {
     /// Version of the configuration language. Only 1 exists.
-    #[schemars(range(min = 1, max = 1))]
+    #[schemars(extend("const" = 1))]
     pub version: Option<Spanned<Number>>,
     /// Further files with servers, relative to this one: paths or globs. They may hold `mcp_servers`, `mcp_builtins`,
     /// `mcp.denylist`, `policy.deny` and `tests`.

@@ -71,22 +71,21 @@ fn lint_entry(entry: &ServerEntry, machine: &dyn Machine, found: &mut Vec<Diagno
 
 fn references(written: &Spanned<String>, field: &str, machine: &dyn Machine, found: &mut Vec<Diagnostic>) {
     for reference in Template::parse(&written.value).0.references() {
-        let message = match reference {
-            Reference::Variable(name) if machine.variable(name).is_none() => {
-                format!("`{field}` needs the variable `{name}`, which is not set")
-            }
+        let (message, help) = match reference {
+            Reference::Variable(name) if machine.variable(name).is_none() => (
+                format!("`{field}` needs the variable `{name}`, which is not set"),
+                format!("set it where mcplan runs, or give a default with `${{{name}:-text}}`"),
+            ),
             Reference::OrError(name, message) if machine.variable(name) != Some(true) => {
-                format!("`{field}` needs the variable `{name}`: {message}")
+                (format!("`{field}` needs the variable `{name}`: {message}"), "set it where mcplan runs".to_owned())
             }
-            Reference::File(path) if !machine.has_file(path) => {
-                format!("`{field}` needs the file `{path}`, which can't be read")
-            }
+            Reference::File(path) if !machine.has_file(path) => (
+                format!("`{field}` needs the file `{path}`, which can't be read"),
+                "mount it where mcplan runs; a relative path is relative to the main file".to_owned(),
+            ),
             _ => continue,
         };
-        found.push(
-            Diagnostic::new(Code::UnsetVariable, written.at, message)
-                .help("set it where mcplan runs, or give a default with `${NAME:-text}`"),
-        );
+        found.push(Diagnostic::new(Code::UnsetVariable, written.at, message).help(help));
     }
 }
 

@@ -72,7 +72,7 @@ impl Resolver<'_> {
         }
         let Some(expect) = expect else {
             if !self.is_troubled(at) {
-                self.expectation(at, "this test doesn't say what to `expect`");
+                self.expectation(at, "this test doesn't say what to expect: it has no `expect`");
             }
             return None;
         };
@@ -113,6 +113,6 @@ impl Resolver<'_> {
     }
 
     fn expectation(&mut self, at: Span, message: &str) {
-        self.report(Diagnostic::new(Code::BadTest, at, message).help("see `tests:` in the documentation of the language"));
+        self.report(Diagnostic::new(Code::BadTest, at, message));
     }
 }
