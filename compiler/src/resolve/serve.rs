@@ -1,7 +1,7 @@
 //! `serve:`, `search:`, `plugins:` → how agents are served and which programs add servers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use core::net::SocketAddr;
 
 use crate::code::Code;
 use crate::config::{self, Config, Text};
