@@ -14,6 +14,7 @@ use crate::core::session::{Disclosure, DisclosureSetting};
 use crate::core::tokens;
 use crate::runtime::connection::Context;
 use crate::runtime::executor::{Executor, SHUTDOWN};
+use crate::runtime::places::Places;
 use crate::runtime::process;
 use crate::runtime::reload::{Loaded, follow};
 use crate::runtime::signals::Signals;
@@ -163,7 +164,12 @@ fn judge(project: &Project, compilation: &Compilation) -> Result<Program, Refuse
     {
         tracing::warn!("lock-stale: {} doesn't fit the config any more; run 'mcplan lock'", project.lock.display());
     }
-    Ok(Program { plan: Arc::new(plan.clone()), lock: lock.map(Arc::new), template: Arc::new(template) })
+    Ok(Program {
+        plan: Arc::new(plan.clone()),
+        lock: lock.map(Arc::new),
+        template: Arc::new(template),
+        places: Arc::new(Places::of_machine(&project.directory)),
+    })
 }
 
 /// The program of a project at start; what is wrong with the config is printed.

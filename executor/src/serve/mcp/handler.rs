@@ -15,7 +15,7 @@ use rmcp::model::{
 use rmcp::service::{Peer, RequestContext, SubscriptionContext};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OnceCell, mpsc, watch};
 
 use super::wire::PASSED;
 use crate::core::era;
@@ -45,6 +45,8 @@ pub(super) struct Handler {
     promotions: Arc<watch::Sender<u64>>,
     /// Digest of the list that a client with a session has or was told to read again; `None` before its first list.
     known: Arc<Mutex<Option<String>>>,
+    /// Whether the first list or search has waited for servers that are being connected.
+    waited: Arc<OnceCell<()>>,
 }
 
 #[derive(Deserialize)]
@@ -63,7 +65,14 @@ struct CallParams {
 impl Handler {
     pub(super) fn new(executor: Executor, disclosure: DisclosureSetting) -> Self {
         let promotions = Arc::new(watch::Sender::new(0));
-        Self { executor, disclosure, session: Arc::default(), promotions, known: Arc::default() }
+        Self {
+            executor,
+            disclosure,
+            session: Arc::default(),
+            promotions,
+            known: Arc::default(),
+            waited: Arc::default(),
+        }
     }
 
     fn session(&self) -> MutexGuard<'_, Session> {
@@ -105,8 +114,13 @@ impl Handler {
         digest(&self.session().listed(&view.snapshot, self.disclosure.for_client(false), true))
     }
 
+    /// Many clients list once only, so the first list waits until servers are known; after that nothing waits.
+    async fn wait_once(&self) {
+        self.waited.get_or_init(|| self.executor.settled()).await;
+    }
+
     async fn list(&self, params: ListParams, stateless: bool) -> Result<String, ErrorData> {
-        self.executor.settled().await;
+        self.wait_once().await;
         let view = self.executor.view();
         let listed = self.session().listed(&view.snapshot, self.disclosure.for_client(stateless), !stateless);
         if !stateless {
@@ -153,7 +167,7 @@ impl Handler {
             Ok(search) => search,
             Err(wrong) => return text_result(&wrong, true),
         };
-        self.executor.settled().await;
+        self.wait_once().await;
         let view = self.executor.view();
         let mode = self.disclosure.for_client(stateless);
         let hits: Vec<_> = view
@@ -201,7 +215,7 @@ impl Handler {
         }
     }
 
-    /// The gate, once more when servers that weren't known yet have come.
+    /// The gate; a name that nobody has may be one of a server that isn't known yet.
     async fn allow(&self, asked: Asked) -> Result<(Arc<View>, Allowed<Call>), ErrorData> {
         let view = self.executor.view();
         let denied = match gate(&view.snapshot.catalog, asked.clone()) {
@@ -211,7 +225,11 @@ impl Handler {
         if denied.reason != Reason::Unknown || view.snapshot.settled() {
             return Err(refuse(&denied));
         }
-        self.executor.settled().await;
+        let is_somebodys = |view: &View| {
+            let catalog = &view.snapshot.catalog;
+            catalog.tool(&asked.name).is_some() || catalog.hidden(&asked.name).is_some()
+        };
+        self.executor.settled_or(is_somebodys).await;
         let view = self.executor.view();
         match gate(&view.snapshot.catalog, asked) {
             Ok(allowed) => Ok((view, allowed)),
