@@ -195,21 +195,21 @@ impl Executor {
         let mut views = self.views.clone();
         // The attempt after which we asked for another one.
         let mut wanted = None;
-        let mut deadline = None;
+        let began = tokio::time::Instant::now();
         loop {
             let view = views.borrow_and_update().clone();
             let down = |state, cause| CallError::Down { server: name.clone(), state, cause };
             let (Some(link), Some(health)) = (view.links.get(name), view.snapshot.health.get(name)) else {
                 return Err(down("no longer in the plan", None));
             };
+            let server = view.snapshot.plan.server(name.as_str());
             if let Some(connection) = &link.connection {
                 let token = link.calls.token();
-                if !link.calls.is_closed() {
+                if !link.calls.is_closed() && connection.ended().is_none() {
                     return Ok((connection.clone(), token));
                 }
-                // Replaced between the view and the token; the next view has the new one.
+                // Replaced or lost between the view and now; the next view tells.
             } else {
-                let server = view.snapshot.plan.server(name.as_str());
                 let on_call = matches!(server.map(|server| &server.launch), Some(Launch::Stdio(stdio)) if stdio.restart == Restart::OnCall);
                 match &health.state {
                     State::Configured | State::Connecting { .. } | State::Ready { .. } => {}
@@ -220,23 +220,15 @@ impl Executor {
                     }
                     // It hasn't been heard yet; the view changed for another reason.
                     State::Failed { .. } if wanted == Some(link.epoch) => {}
+                    State::Waiting { .. } => return Err(down("down and will be tried again", health.state.cause())),
                     other => return Err(down(other.word(), other.cause())),
                 }
-                let seconds = server.map_or(20.0, |server| server.limits.timeout_seconds);
-                deadline.get_or_insert((after(tokio::time::Instant::now(), seconds), seconds));
             }
-            let changed = async {
-                match deadline {
-                    Some((until, seconds)) => {
-                        tokio::time::timeout_at(until, views.changed()).await.map_err(|_| seconds)
-                    }
-                    None => Ok(views.changed().await),
-                }
-            };
-            match changed.await {
+            let seconds = server.map_or(20.0, |server| server.limits.timeout_seconds);
+            match tokio::time::timeout_at(after(began, seconds), views.changed()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => return Err(down("stopped", None)),
-                Err(seconds) => return Err(CallError::NotReady { server: name.clone(), seconds }),
+                Err(_) => return Err(CallError::NotReady { server: name.clone(), seconds }),
             }
         }
     }
