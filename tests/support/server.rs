@@ -7,6 +7,7 @@
 //! - `gate`: a named pipe to wait for before `initialize` is answered
 //! - `instructions`, `stderr`, `noise`: texts to say
 //! - `deaf`: never answer anything
+//! - `owns`: a file that only one may hold; the log says `taken` when another one does
 //! - `exit`: end with this status at once
 //! - `result`: the JSON text of what every unknown tool answers
 //!
@@ -69,6 +70,10 @@ impl Server {
 
     fn serve(mut self) {
         self.log(&format!("start {}", std::process::id()));
+        let owned = self.script["owns"].as_str().map(|path| File::create(path).unwrap());
+        if owned.as_ref().is_some_and(|file| file.try_lock().is_err()) {
+            self.log("taken");
+        }
         if let Some(text) = self.script["stderr"].as_str() {
             let _ = writeln!(std::io::stderr(), "{text}");
         }
