@@ -162,25 +162,33 @@ fn only_what_changed_is_touched_and_calls_finish() {
     let (gate, gone_gate) = (project.pipe("gate"), project.pipe("gone-gate"));
     let script = |name: &str| json!({ "tools": ["pid", "wait"], "log": project.path(name) });
     let server = |name: &str, more: Value| scripted(name, &script(name), eager(more));
-    project.write("config.yml", &config(&[server("same", json!({})), server("gone", json!({})), server("other", json!({}))], json!({})));
+    project.write(
+        "config.yml",
+        &config(&[server("same", json!({})), server("gone", json!({})), server("other", json!({}))], json!({})),
+    );
     let mut client = Client::start(&project, &[]);
     let same = client.text("mcp__same__pid", json!({}));
     let other = client.text("mcp__other__pid", json!({}));
     let flights = [("same", &gate), ("gone", &gone_gate)].map(|(server, gate)| {
-        let id = client.send("tools/call", json!({ "name": format!("mcp__{server}__wait"), "arguments": { "gate": gate } }));
+        let id =
+            client.send("tools/call", json!({ "name": format!("mcp__{server}__wait"), "arguments": { "gate": gate } }));
         while !project.read(server).contains(r#""wait""#) {
             client.request("ping", json!({}));
         }
         id
     });
-    let new = [server("new", json!({})), server("same", json!({})), server("other", json!({ "env": { "CHANGED": "1" } }))];
+    let new =
+        [server("new", json!({})), server("same", json!({})), server("other", json!({ "env": { "CHANGED": "1" } }))];
     project.replace("config.yml", &config(&new, json!({})));
     assert!(reloaded(&client, 2).ends_with("gone removed, new added, other changed"), "{}", reloaded(&client, 2));
     client.text("mcp__new__pid", json!({}));
     assert_eq!(client.text("mcp__same__pid", json!({})), same);
     // The old one serves until the new one is ready.
     while client.text("mcp__other__pid", json!({})) == other {}
-    assert_eq!(client.error("tools/call", json!({ "name": "mcp__gone__pid" }))["message"], "unknown tool: mcp__gone__pid");
+    assert_eq!(
+        client.error("tools/call", json!({ "name": "mcp__gone__pid" }))["message"],
+        "unknown tool: mcp__gone__pid"
+    );
     assert!(!project.read("gone").contains("end of input"), "it still has a call");
     for (id, gate) in flights.into_iter().zip([&gate, &gone_gate]) {
         release(gate);
@@ -207,7 +215,10 @@ fn a_call_in_flight_that_the_new_plan_denies_is_stopped() {
     project.replace("config.yml", &with(json!({ "mcp": { "denylist": ["never"] } })));
     let answer = client.answer(id);
     assert_eq!(answer["result"]["content"][0]["text"], "stopped: a new plan no longer offers this tool");
-    assert_eq!(client.error("tools/call", json!({ "name": "mcp__s__never" }))["message"], "unknown tool: mcp__s__never");
+    assert_eq!(
+        client.error("tools/call", json!({ "name": "mcp__s__never" }))["message"],
+        "unknown tool: mcp__s__never"
+    );
     while !project.read("log").contains("notifications/cancelled") {
         client.request("ping", json!({}));
     }
@@ -263,7 +274,8 @@ fn a_changed_server_that_does_not_start_is_failed_with_the_cause() {
 fn stop_first_never_runs_two_at_once() {
     let project = Project::new("");
     let with = |number: u32| {
-        let script = json!({ "tools": ["pid"], "log": project.path("log"), "owns": project.path("owned"), "number": number });
+        let script =
+            json!({ "tools": ["pid"], "log": project.path("log"), "owns": project.path("owned"), "number": number });
         config(&[scripted("s", &script, eager(json!({ "replace": "stop_first" })))], json!({}))
     };
     let without = config(&[], json!({}));
@@ -380,7 +392,8 @@ fn two_hundred_reloads_lose_no_call() {
     for round in 1..=ROUNDS {
         for server in ["same", "changed"] {
             let arguments = json!({ "call": format!("{server}-{round}") });
-            let id = client.send("tools/call", json!({ "name": format!("mcp__{server}__echo"), "arguments": arguments }));
+            let id =
+                client.send("tools/call", json!({ "name": format!("mcp__{server}__echo"), "arguments": arguments }));
             calls.push((id, server, arguments.to_string()));
         }
         project.replace("config.yml", &with(round));

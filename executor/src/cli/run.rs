@@ -93,7 +93,7 @@ impl Run {
         let mut serving = std::pin::pin!(mcp::serve(executor.clone(), self.disclosure.into(), streams, stop.clone()));
         let served = tokio::select! {
             served = &mut serving => served,
-            () = signals.stop() => {
+            _ = signals.stop() => {
                 stop.cancel();
                 serving.await
             }
