@@ -292,3 +292,16 @@ fn no_message_repeats_a_secret() {
         }
     }
 }
+
+/// With anything quadratic on the way this doesn't come to an end.
+#[test]
+fn very_many_mistakes_are_all_reported() {
+    let unknown: String = (0..20_000).map(|index| format!("k{index}: 1\n")).collect();
+    assert_eq!(compiled(&unknown).diagnostics.len(), 20_000);
+    let empty: String = (0..20_000).map(|index| format!("      K{index}:\n")).collect();
+    let text = format!("mcp_servers:\n  - name: a\n    command: x\n    env:\n{empty}");
+    assert_eq!(compiled(&text).diagnostics.len(), 20_000);
+    let servers: String = (0..5_000).map(|_| "  - name: a\n    command: \"${\"\n    timeout: 1s\n").collect();
+    let text = format!("mcp_servers:\n{servers}");
+    assert_eq!(compiled(&text).diagnostics.len(), 3 * 5_000 - 1);
+}

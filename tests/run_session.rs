@@ -34,7 +34,11 @@ const OWN: [&str; 2] = ["search_mcp_tools", "call_mcp_tool"];
 
 #[test]
 fn each_mode_lists_what_it_should() {
-    let project = with_tools(json!(["echo", "always", "gone"]), json!({ "tools": { "always": ["always"], "exclude": ["gone"] } }), json!({}));
+    let project = with_tools(
+        json!(["echo", "always", "gone"]),
+        json!({ "tools": { "always": ["always"], "exclude": ["gone"] } }),
+        json!({}),
+    );
     let own = |more: &[&'static str]| [&OWN[..], more].concat();
     for (args, era, expected) in [
         (&[][..], Era::Session, own(&["mcp__s__always"])),
@@ -62,7 +66,10 @@ fn a_stateless_client_needs_no_handshake_and_is_told_what_it_needs() {
     assert_eq!(discovered["capabilities"]["tools"]["listChanged"], true);
     assert!(discovered["supportedVersions"].as_array().unwrap().contains(&json!("2026-07-28")), "{discovered}");
     let list = client.request("tools/list", json!({}));
-    assert_eq!((&list["resultType"], &list["ttlMs"], &list["cacheScope"]), (&json!("complete"), &json!(0), &json!("private")));
+    assert_eq!(
+        (&list["resultType"], &list["ttlMs"], &list["cacheScope"]),
+        (&json!("complete"), &json!(0), &json!("private"))
+    );
     let called = client.call("mcp__s__echo", json!({ "a": 1 }));
     assert_eq!(called["resultType"], "complete");
     assert_eq!(called["content"][0]["text"], r#"{"a":1}"#);
@@ -160,7 +167,8 @@ fn call_mcp_tool_takes_what_models_send_and_says_what_is_wrong() {
     assert_eq!(call(json!({ "name": "mcp__s__echo", "arguments": [1] })), "`arguments` takes an object");
     assert_eq!(call(json!({})), "`name` takes the name of a tool, as search_mcp_tools gave it");
     // Our own tools aren't tools of a server.
-    let error = client.error("tools/call", json!({ "name": "call_mcp_tool", "arguments": { "name": "call_mcp_tool" } }));
+    let error =
+        client.error("tools/call", json!({ "name": "call_mcp_tool", "arguments": { "name": "call_mcp_tool" } }));
     assert_eq!(error["message"], "unknown tool: call_mcp_tool");
     client.end();
 }
@@ -168,7 +176,8 @@ fn call_mcp_tool_takes_what_models_send_and_says_what_is_wrong() {
 /// TS-08: the same words on every route, whatever the reason, and the server hears nothing of it.
 #[test]
 fn what_is_hidden_is_unknown_on_every_route() {
-    let tools = json!(["delete_entity", "drop_table", "read_entity", r#"{"name":"bad","inputSchema":{"type":"string"}}"#]);
+    let tools =
+        json!(["delete_entity", "drop_table", "read_entity", r#"{"name":"bad","inputSchema":{"type":"string"}}"#]);
     for locked in [false, true] {
         let project = with_tools(
             tools.clone(),
@@ -200,11 +209,13 @@ fn what_is_hidden_is_unknown_on_every_route() {
                 let direct = client.error("tools/call", json!({ "name": name, "arguments": {} }));
                 let expected = json!({ "code": -32602, "message": format!("unknown tool: {name}") });
                 assert_eq!(direct, expected);
-                let bridged = client.error("tools/call", json!({ "name": "call_mcp_tool", "arguments": { "name": name } }));
+                let bridged =
+                    client.error("tools/call", json!({ "name": "call_mcp_tool", "arguments": { "name": name } }));
                 assert_eq!(bridged, expected);
                 client.logged(&format!("policy.denied: mcp:call:{name}: {rule}"), mark);
             }
-            let found = client.text("search_mcp_tools", json!({ "query": "delete_entity", "queries": ["drop_table", "bad"] }));
+            let found =
+                client.text("search_mcp_tools", json!({ "query": "delete_entity", "queries": ["drop_table", "bad"] }));
             assert!(!found.contains("mcp__s__d") && !found.contains("mcp__s__bad"), "{found}");
             assert_eq!(client.text("mcp__s__read_entity", json!({})), "read_entity done");
             client.end();
@@ -242,14 +253,20 @@ fn tools_and_results_are_passed_on_byte_for_byte() {
         }
         let mut client = Client::start(&project, &[]);
         let id = client.send("tools/list", json!({}));
-        assert_eq!(client.raw_answer(id), format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"tools":[{expected}]}}}}"#));
+        assert_eq!(
+            client.raw_answer(id),
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"tools":[{expected}]}}}}"#)
+        );
         let id = client.send("tools/call", json!({ "name": "mcp__s__odd", "arguments": {} }));
         assert_eq!(client.raw_answer(id), format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#));
         client.end();
         let mut client = Client::stateless(&project, &[]);
         let id = client.send("tools/call", json!({ "name": "mcp__s__odd", "arguments": {} }));
         let body = &result[1..];
-        assert_eq!(client.raw_answer(id), format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"resultType":"complete",{body}}}"#));
+        assert_eq!(
+            client.raw_answer(id),
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"resultType":"complete",{body}}}"#)
+        );
         client.end();
     }
 }
@@ -285,11 +302,32 @@ fn a_thousand_tools_are_one_page_and_more_have_a_cursor() {
 #[test]
 fn each_listed_tool_is_called_by_its_listed_name() {
     let long = "x".repeat(80);
-    let odd = ["a", "A", "a.b", "a b", "a_b", "a-b", "a__b", "mcp__s__a", "ä", "search_mcp_tools", "1", "a/b", &long, &format!("{long}y")];
+    let odd = [
+        "a",
+        "A",
+        "a.b",
+        "a b",
+        "a_b",
+        "a-b",
+        "a__b",
+        "mcp__s__a",
+        "ä",
+        "search_mcp_tools",
+        "1",
+        "a/b",
+        &long,
+        &format!("{long}y"),
+    ];
     let project = Project::new("");
     let servers: Vec<_> = ["s", "t", "s.t", "s-t"]
         .iter()
-        .map(|name| scripted(name, &json!({ "tools": odd, "log": project.path(&format!("log-{name}")) }), json!({ "defer": false })))
+        .map(|name| {
+            scripted(
+                name,
+                &json!({ "tools": odd, "log": project.path(&format!("log-{name}")) }),
+                json!({ "defer": false }),
+            )
+        })
         .collect();
     project.write("config.yml", &config(&servers, json!({})));
     let mut client = Client::start(&project, &[]);
@@ -309,10 +347,16 @@ fn progress_comes_in_order_under_the_clients_own_token_before_the_answer() {
     let project = with_tools(json!(["count"]), json!({}), json!({}));
     let mut client = Client::start(&project, &[]);
     for token in [json!("tok-1"), json!(7)] {
-        let id = client.send("tools/call", json!({ "name": "mcp__s__count", "arguments": { "to": 20 }, "_meta": { "progressToken": token } }));
+        let id = client.send(
+            "tools/call",
+            json!({ "name": "mcp__s__count", "arguments": { "to": 20 }, "_meta": { "progressToken": token } }),
+        );
         for number in 1..=20 {
             let progress = client.notice("notifications/progress");
-            assert_eq!(progress["params"], json!({ "progressToken": token, "progress": number as f64, "message": format!("at {number}") }));
+            assert_eq!(
+                progress["params"],
+                json!({ "progressToken": token, "progress": number as f64, "message": format!("at {number}") })
+            );
         }
         assert_eq!(client.answer(id)["result"]["content"][0]["text"], "counted");
     }
@@ -321,7 +365,10 @@ fn progress_comes_in_order_under_the_clients_own_token_before_the_answer() {
     assert_eq!(client.notices("notifications/progress"), 0);
     client.end();
     let sent = received(&project, "tools/call");
-    assert!(sent.iter().all(|call| call["params"]["_meta"]["progressToken"] != "tok-1"), "upstream has its own: {sent:?}");
+    assert!(
+        sent.iter().all(|call| call["params"]["_meta"]["progressToken"] != "tok-1"),
+        "upstream has its own: {sent:?}"
+    );
 }
 
 #[test]
@@ -329,7 +376,10 @@ fn meta_of_a_call_reaches_the_server_without_what_is_ours() {
     let project = with_tools(json!(["echo"]), json!({}), json!({}));
     let mut client = Client::stateless(&project, &[]);
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    client.request("tools/call", json!({ "name": "mcp__s__echo", "arguments": {}, "_meta": { "traceparent": trace, "x/y": 1.5 } }));
+    client.request(
+        "tools/call",
+        json!({ "name": "mcp__s__echo", "arguments": {}, "_meta": { "traceparent": trace, "x/y": 1.5 } }),
+    );
     client.end();
     let calls = received(&project, "tools/call");
     let meta = calls[0]["params"]["_meta"].as_object().unwrap();
@@ -343,10 +393,14 @@ fn cancelling_reaches_the_server_and_gets_no_answer() {
     let pipe = project.pipe("unused");
     let mut client = Client::start(&project, &[]);
     let id = client.send("tools/call", json!({ "name": "mcp__s__never", "arguments": { "gate": pipe } }));
-    // The server works on one thing after the other, so after this answer it has the call too.
-    client.text("mcp__s__echo", json!({}));
+    let upstream = loop {
+        client.text("mcp__s__echo", json!({}));
+        let calls = received(&project, "tools/call");
+        if let Some(call) = calls.iter().find(|call| call["params"]["name"] == "never") {
+            break call["id"].clone();
+        }
+    };
     client.notify("notifications/cancelled", json!({ "requestId": id, "reason": "enough" }));
-    let upstream = received(&project, "tools/call")[0]["id"].clone();
     while received(&project, "notifications/cancelled").is_empty() {
         client.text("mcp__s__echo", json!({}));
     }
@@ -432,7 +486,11 @@ fn the_last_line_needs_no_end() {
 /// LIF-06: one notice for a change that shows, none for one that doesn't.
 #[test]
 fn a_changed_list_is_announced_once_and_only_if_it_shows() {
-    let project = with_tools(json!(["become", "shown"]), json!({ "defer": false, "tools": { "exclude": ["hidden_*"] } }), json!({}));
+    let project = with_tools(
+        json!(["become", "shown"]),
+        json!({ "defer": false, "tools": { "exclude": ["hidden_*"] } }),
+        json!({}),
+    );
     let mut client = Client::start(&project, &[]);
     assert_eq!(client.names(), ["mcp__s__become", "mcp__s__shown"]);
     let mark = client.mark();
@@ -458,13 +516,17 @@ fn the_block_is_in_the_instructions_and_holds_what_is_deferred() {
     assert_eq!(initialized["instructions"].as_str().unwrap().trim_end(), rendered.out.trim_end());
     client.end();
     let mut client = Client::stateless(&project, &[]);
-    assert_eq!(client.request("server/discover", json!({}))["instructions"].as_str().unwrap().trim_end(), rendered.out.trim_end());
+    assert_eq!(
+        client.request("server/discover", json!({}))["instructions"].as_str().unwrap().trim_end(),
+        rendered.out.trim_end()
+    );
     client.end();
 }
 
 #[test]
 fn the_demo_server_behind_us_answers_like_the_demo_server() {
-    let project = Project::new(&config(&[demo("d", &[], json!({ "defer": false }))], json!({ "mcp": { "naming": "{tool}" } })));
+    let project =
+        Project::new(&config(&[demo("d", &[], json!({ "defer": false }))], json!({ "mcp": { "naming": "{tool}" } })));
     let mut behind = Client::start(&project, &[]);
     let mut direct = Client::spawn(support::mcplan(&["demo-server"]), Era::Session);
     direct.initialize("2025-11-25");

@@ -165,6 +165,10 @@ impl Client {
         serde_json::from_str(&line).unwrap()
     }
 
+    pub fn stdin(&mut self) -> &mut ChildStdin {
+        self.stdin.as_mut().unwrap()
+    }
+
     /// Lines that came and that nobody asked for.
     pub fn waiting(&self) -> usize {
         self.waiting.len()

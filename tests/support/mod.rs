@@ -115,7 +115,7 @@ pub fn scripted(name: &str, script: &Value, more: Value) -> Value {
     let start = r#"exec "$0" script_server --ignored --exact --nocapture --test-threads=1 3>&1 >/dev/null"#;
     let own = std::env::current_exe().unwrap();
     let mut entry = json!({
-        "name": name, "command": "sh", "args": ["-c", start.replace('$', "$$"), own], "env": { "SCRIPT": script.to_string() },
+        "name": name, "command": "sh", "args": ["-c", start, own], "env": { "SCRIPT": script.to_string() },
     });
     merge(&mut entry, more);
     entry

@@ -3,10 +3,13 @@
 //! The script is a JSON object in the variable `SCRIPT`:
 //!
 //! - `tools`: names of tools, or whole tools as JSON texts; `many`: that many further tools `t0000`…
+//! - `tools_file`: a file with the JSON text of one more
 //! - `log`: a file that gets a line for each message received, after `start PID`
 //! - `gate`: a named pipe to wait for before `initialize` is answered
 //! - `instructions`, `stderr`, `noise`: texts to say
 //! - `deaf`: never answer anything
+//! - `leak`: names of variables whose values are said wherever a server can say anything
+//! - `owns`: a file that only one may hold; the log says `taken` when another one does
 //! - `exit`: end with this status at once
 //! - `result`: the JSON text of what every unknown tool answers
 //!
@@ -21,7 +24,21 @@ use serde_json::{Value, json};
 /// Runs as a server if a script says so; as an ordinary test it does nothing.
 pub fn main() {
     let Ok(script) = std::env::var("SCRIPT") else { return };
-    let script: Value = serde_json::from_str(&script).unwrap();
+    let mut script: Value = serde_json::from_str(&script).unwrap();
+    if let Some(names) = script["leak"].as_array() {
+        let values: Vec<_> = names.iter().map(|name| std::env::var(name.as_str().unwrap()).unwrap()).collect();
+        let all = values.join(" and ");
+        for place in ["noise", "stderr", "instructions"] {
+            script[place] = json!(format!("{place} says {all}"));
+        }
+        let tool = |name: &str| json!({ "name": name, "description": format!("knows {all}"), "inputSchema": { "type": "object", "default": { "k": all } } });
+        script["tools"] = json!([
+            tool("leak").to_string(),
+            tool("refuse").to_string(),
+            json!({ "name": all, "inputSchema": [] }).to_string()
+        ]);
+        script["all"] = json!(all);
+    }
     let out = std::fs::OpenOptions::new().write(true).open("/dev/fd/3").unwrap();
     Server { out: Arc::new(Mutex::new(out)), tools: tools(&script), script }.serve();
     std::process::exit(0);
@@ -33,7 +50,8 @@ fn tools(script: &Value) -> Vec<String> {
         if text.starts_with('{') { text.to_owned() } else { tool_text(text) }
     });
     let many = script["many"].as_u64().unwrap_or(0);
-    named.chain((0..many).map(|number| tool_text(&format!("t{number:04}")))).collect()
+    let file = script["tools_file"].as_str().map(|path| std::fs::read_to_string(path).unwrap());
+    named.chain(file).chain((0..many).map(|number| tool_text(&format!("t{number:04}")))).collect()
 }
 
 fn tool_text(name: &str) -> String {
@@ -69,6 +87,10 @@ impl Server {
 
     fn serve(mut self) {
         self.log(&format!("start {}", std::process::id()));
+        let owned = self.script["owns"].as_str().map(|path| File::create(path).unwrap());
+        if owned.as_ref().is_some_and(|file| file.try_lock().is_err()) {
+            self.log("taken");
+        }
         if let Some(text) = self.script["stderr"].as_str() {
             let _ = writeln!(std::io::stderr(), "{text}");
         }
@@ -127,11 +149,6 @@ impl Server {
                 std::process::exit(7);
             }
             "never" => {}
-            "refuse" => say(
-                &out,
-                &json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32050, "message": arguments["say"], "data": 1.5 } })
-                    .to_string(),
-            ),
             "fail" => answer(&out, id, &json!({ "isError": true, "content": [{ "type": "text", "text": arguments["say"] }] }).to_string()),
             // Waits for a named pipe, beside other calls.
             "wait" => {
@@ -157,6 +174,21 @@ impl Server {
                 answer(&out, id, &text_result("changed"));
             }
             "environment" => answer(&out, id, &text_result(&std::env::var(arguments["name"].as_str().unwrap()).unwrap_or_default())),
+            "leak" => {
+                let all = self.script["all"].as_str().unwrap();
+                let _ = writeln!(std::io::stderr(), "again {all}");
+                say(&out, all);
+                answer(&out, id, &text_result(all));
+            }
+            "refuse" if self.script.get("all").is_some() => {
+                let error = json!({ "code": -32001, "message": format!("refused: {}", self.script["all"]), "data": self.script["all"] });
+                say(&out, &json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string());
+            }
+            "refuse" => say(
+                &out,
+                &json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32050, "message": arguments["say"], "data": 1.5 } })
+                    .to_string(),
+            ),
             "say" => {
                 let text = arguments["text"].as_str().unwrap();
                 let _ = writeln!(std::io::stderr(), "{text}");

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, shown};
-use crate::document::{Document, Entry, Kind, Node, map_to_list};
+use crate::document::{Document, Kind, Node, map_to_list};
 
 /// What other clients call the whole list.
 const SERVERS: &[&str] = &["servers", "mcpservers", "contextservers"];
@@ -92,14 +92,11 @@ pub fn explain(document: &Document, diagnostics: &mut [Diagnostic]) {
 /// Puts servers that stand under another word or as a map by their names into the list that we read. Both were
 /// reported; whether there were any.
 pub fn reshape(document: &mut Document, diagnostics: &[Diagnostic]) -> bool {
-    let meant = |entry: &Entry| {
-        let of = |d: &&Diagnostic| d.primary.at == entry.key_at && d.meant.as_deref() == Some("mcp_servers");
-        diagnostics.iter().any(|d| of(&d))
-    };
+    let meant = diagnostics.iter().find(|d| d.meant.as_deref() == Some("mcp_servers")).map(|d| d.primary.at);
     let Kind::Map(entries) = &mut document.root.kind else { return false };
     let mut changed = false;
     if !entries.iter().any(|entry| entry.key == "mcp_servers")
-        && let Some(entry) = entries.iter_mut().find(|entry| meant(entry))
+        && let Some(entry) = entries.iter_mut().find(|entry| Some(entry.key_at) == meant)
     {
         entry.key = "mcp_servers".to_owned();
         changed = true;

@@ -255,15 +255,17 @@ impl<'a> Check<'a> {
         };
         let label = if written { "no value" } else { "nothing follows" };
         let what = if place.entry().is_some() { "the key" } else { "the entry" };
-        let stray = self.stray_children(place);
+        let stray = if free { Vec::new() } else { self.stray_children(place) };
         let help = match (stray.first(), free) {
             (Some(child), _) => format!("indent `{}` and what else belongs to it", shown(&child.key)),
             (None, true) => format!("write a value, `\"\"` for an empty one, or remove {what}"),
             (None, false) => format!("write a value, or remove {what}"),
         };
-        // That they are unknown where they stand is the same mistake.
-        self.diagnostics
-            .retain(|known| known.code != Code::UnknownKey || !stray.iter().any(|s| s.key_at == known.primary.at));
+        if !stray.is_empty() {
+            // That they are unknown where they stand is the same mistake.
+            let of_stray = |known: &Diagnostic| stray.iter().any(|entry| entry.key_at == known.primary.at);
+            self.diagnostics.retain(|known| known.code != Code::UnknownKey || !of_stray(known));
+        }
         let diagnostic = Diagnostic::new(Code::MissingValue, Self::at(place), message).label(label).help(help);
         self.say("", place.node.via, diagnostic);
     }

@@ -3,6 +3,7 @@
 //! Built anew whenever a list or the plan changes; the same listings and plan give the same catalog, whatever
 //! connected first. Holds no handle and no session.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
@@ -52,8 +53,14 @@ fn hints(tools: &[Entry<Tool>]) -> BTreeMap<String, bool> {
 }
 
 impl Listing {
-    /// What a server said, in the lock's text wherever only the spelling differs. `before` is what was known of it.
-    pub fn observed(observed: &Observed, locked: Option<&LockedServer>, before: Option<&Self>) -> Self {
+    /// What a server said, in the lock's text wherever only the spelling differs. `before` is what was known of it;
+    /// `as_locked` makes of a text what a lock would hold in its place.
+    pub fn observed(
+        observed: &Observed,
+        locked: Option<&LockedServer>,
+        before: Option<&Self>,
+        as_locked: impl Fn(&str) -> String,
+    ) -> Self {
         let known: BTreeMap<_, _> =
             locked.iter().flat_map(|locked| &locked.tools.0).map(|tool| (tool.digest.as_str(), tool)).collect();
         // With a lock only its word counts, for a tool that it doesn't know none; without one the first word does.
@@ -62,7 +69,11 @@ impl Listing {
         if let Some(locked) = locked {
             read_only.extend(hints(&locked.tools.0));
         }
-        let text = |tool: &Entry<Tool>| known.get(tool.digest.as_str()).map_or(tool, |tool| *tool).clone();
+        let text = |tool: &Entry<Tool>| {
+            let changed = if known.is_empty() { None } else { tool.map_strings(|text| Cow::Owned(as_locked(text))) };
+            let digest = changed.as_ref().unwrap_or(tool).digest.as_str();
+            known.get(digest).map_or(tool, |tool| *tool).clone()
+        };
         Self {
             tools: observed.tools.iter().map(|tool| Arc::new(text(tool))).collect(),
             names_only: Vec::new(),

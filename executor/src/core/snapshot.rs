@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::observed::Quarantined;
-use mcplan_compiler::plan::{OWN_TOOLS, Plan};
+use mcplan_compiler::plan::{OWN_TOOLS, Plan, Server};
 use mcplan_compiler::prompt_template::Template;
 
 use super::catalog::{Catalog, CatalogTool};
@@ -68,7 +68,13 @@ impl Snapshot {
 
     /// Whether every server that is to be connected is known, or was tried once and failed.
     pub fn settled(&self) -> bool {
-        self.health.values().all(|health| health.settled)
+        self.unsettled().next().is_none()
+    }
+
+    /// The servers that are to be connected, of which nothing is known yet.
+    pub fn unsettled(&self) -> impl Iterator<Item = &Server> {
+        let waits = |server: &&Server| self.health.get(&server.name).is_some_and(|health| !health.settled);
+        self.plan.servers.iter().filter(waits)
     }
 
     /// Whether the plan can have a deferred tool, whatever is connected: decides whether our own tools are listed.

@@ -8,6 +8,7 @@ pub mod places;
 pub mod plugins;
 pub mod process;
 pub mod reload;
+mod seat;
 pub mod secrets;
 mod server;
 pub mod signals;

@@ -15,7 +15,7 @@ use rmcp::model::{
 use rmcp::service::{Peer, RequestContext, SubscriptionContext};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OnceCell, mpsc, watch};
 
 use super::wire::PASSED;
 use crate::core::caller::Caller;
@@ -46,6 +46,8 @@ pub(super) struct Handler {
     promotions: Arc<watch::Sender<u64>>,
     /// Digest of the list that a client with a session has or was told to read again; `None` before its first list.
     known: Arc<Mutex<Option<String>>>,
+    /// Whether the first list or search has waited for servers that are being connected.
+    waited: Arc<OnceCell<()>>,
 }
 
 #[derive(Deserialize)]
@@ -65,7 +67,14 @@ impl Handler {
     pub(super) fn new(executor: Executor, disclosure: DisclosureSetting, caller: Caller) -> Self {
         let promotions = Arc::new(watch::Sender::new(0));
         let session = Session::new(caller, executor.view().snapshot.plan.search.promote_limit);
-        Self { executor, disclosure, session: Arc::new(Mutex::new(session)), promotions, known: Arc::default() }
+        Self {
+            executor,
+            disclosure,
+            session: Arc::new(Mutex::new(session)),
+            promotions,
+            known: Arc::default(),
+            waited: Arc::default(),
+        }
     }
 
     /// This moment as the session sees it.
@@ -112,8 +121,13 @@ impl Handler {
         digest(&self.session().listed(&snapshot, self.disclosure.for_client(false), true))
     }
 
+    /// Many clients list once only, so the first list waits until servers are known; after that nothing waits.
+    async fn wait_once(&self) {
+        self.waited.get_or_init(|| self.executor.settled()).await;
+    }
+
     async fn list(&self, params: ListParams, stateless: bool) -> Result<String, ErrorData> {
-        self.executor.settled().await;
+        self.wait_once().await;
         let snapshot = self.snapshot();
         let listed = self.session().listed(&snapshot, self.disclosure.for_client(stateless), !stateless);
         if !stateless {
@@ -161,7 +175,7 @@ impl Handler {
             Ok(search) => search,
             Err(wrong) => return text_result(&wrong, true),
         };
-        self.executor.settled().await;
+        self.wait_once().await;
         let snapshot = self.snapshot();
         let mode = self.disclosure.for_client(stateless);
         let hits: Vec<_> = snapshot
@@ -209,7 +223,7 @@ impl Handler {
         }
     }
 
-    /// The gate, once more when servers that weren't known yet have come.
+    /// The gate; a name that nobody has may be one of a server that isn't known yet.
     async fn allow(&self, asked: Asked) -> Result<(Arc<Snapshot>, Allowed<Call>), ErrorData> {
         let snapshot = self.snapshot();
         let denied = match gate(&snapshot.catalog, asked.clone()) {
@@ -219,7 +233,11 @@ impl Handler {
         if denied.reason != Reason::Unknown || snapshot.settled() {
             return Err(refuse(&denied));
         }
-        self.executor.settled().await;
+        let is_somebodys = |view: &View| {
+            let catalog = &view.snapshot.catalog;
+            catalog.tool(&asked.name).is_some() || catalog.hidden(&asked.name).is_some()
+        };
+        self.executor.settled_or(is_somebodys).await;
         let snapshot = self.snapshot();
         match gate(&snapshot.catalog, asked) {
             Ok(allowed) => Ok((snapshot, allowed)),

@@ -213,10 +213,7 @@ mod tests {
         assert_eq!(refused("hello"), (Value::Null, -32700));
         assert_eq!(refused("[1]"), (Value::Null, -32600));
         assert_eq!(refused(r#"{"jsonrpc":"2.0","id":7}"#), (Value::from(7), -32600));
-        assert_eq!(
-            refused(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[1]}"#),
-            (Value::from(7), -32602)
-        );
+        assert_eq!(refused(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[1]}"#), (Value::from(7), -32602));
     }
 
     #[test]
