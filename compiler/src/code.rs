@@ -1,4 +1,4 @@
-//! Every kind of problem the compiler knows, by a stable word.
+//! Every kind of problem the compiler knows, by a stable word. What each means to a user is in `explain/WORD.md`.
 
 use crate::diagnostic::Severity;
 
@@ -27,6 +27,11 @@ macro_rules! codes {
             /// One line about it.
             pub fn summary(self) -> &'static str {
                 match self { $(Self::$name => concat!($($doc, " "),+).trim_ascii()),+ }
+            }
+
+            /// What it means, with an example: the text of `explain/WORD.md`, without which no code can be added.
+            pub(crate) fn explanation(self) -> &'static str {
+                match self { $(Self::$name => include_str!(concat!("explain/", $word, ".md"))),+ }
             }
         }
     };

@@ -16,6 +16,7 @@ pub mod decode;
 pub mod diagnostic;
 pub mod document;
 pub mod expectation;
+pub mod explain;
 pub mod hidden;
 pub mod include;
 pub mod interpolate;

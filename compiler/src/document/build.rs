@@ -257,13 +257,17 @@ impl<'s> Builder<'s> {
         let mut map = Entries::default();
         let mut last = 0;
         let mut merges: Option<(Span, Node)> = None;
+        let mut refused = false;
         loop {
             let (event, range, tag) = self.next()?;
             if matches!(event, Event::MappingEnd) {
                 if let Some((key_at, value)) = merges {
                     self.merge(&mut map, key_at, value);
                 }
-                return Ok((Kind::Map(map.entries), Ends { last, closed: range.end }));
+                // `{{ name }}` was hardly meant as a map: that its key is none has been said.
+                let nothing_left = refused && map.entries.is_empty();
+                let kind = if nothing_left { Kind::Reported } else { Kind::Map(map.entries) };
+                return Ok((kind, Ends { last, closed: range.end }));
             }
             let is_merge = matches!(&event, Event::Scalar(text, ScalarStyle::Plain, _, None) if text == "<<");
             let key = self.node(event, range, tag)?;
@@ -283,6 +287,8 @@ impl<'s> Builder<'s> {
                         self.duplicate(&again.key, again.key_at, first, "remove one of the two, or rename it");
                     }
                 }
+            } else {
+                refused = true;
             }
         }
     }

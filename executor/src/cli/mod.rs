@@ -2,6 +2,7 @@
 
 mod builtins;
 mod call;
+mod explain;
 mod lock;
 mod logging;
 mod project;
@@ -57,6 +58,7 @@ enum Command {
     Search(search::SearchCommand),
     Run(run::Run),
     Call(call::CallCommand),
+    Explain(explain::ExplainCommand),
     Builtins(builtins::Builtins),
     Schema(schema::SchemaCommand),
     /// Print a completion script
@@ -107,6 +109,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString> + Clone) -> ExitCode {
         Command::Search(command) => command.run(config),
         Command::Run(command) => command.run(config),
         Command::Call(command) => command.run(config),
+        Command::Explain(command) => command.run(),
         Command::Builtins(command) => command.run(),
         Command::Schema(command) => command.run(),
         Command::Completions { shell } => {

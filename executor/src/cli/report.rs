@@ -38,6 +38,11 @@ impl CouldNot {
     pub(super) fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
+
+    /// The sentence.
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 impl fmt::Display for CouldNot {

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use mcplan_compiler::render;
+use mcplan_compiler::diagnostic::Severity;
+use mcplan_compiler::{Compilation, json, render};
 use serde_json::{Value, json};
 
 use super::project::Project;
@@ -24,16 +25,22 @@ pub(super) struct Validate {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Format {
+    /// For people: the place, the line, what to do
     Human,
+    /// One JSON document
     Json,
+    /// SARIF 2.1.0, for code hosts and editors
+    Sarif,
+    /// Annotations of GitHub Actions
+    Github,
 }
 
 /// What one file gave.
 struct Checked {
+    path: String,
     outcome: Outcome,
-    report: String,
     summary: String,
-    json: Value,
+    found: Result<Compilation, CouldNot>,
 }
 
 impl Validate {
@@ -44,19 +51,29 @@ impl Validate {
             (false, Some(config)) => [vec![config], self.files.clone()].concat(),
         };
         let checked: Vec<_> = files.into_iter().map(|file| self.check(Project::new(file))).collect();
+        let root = std::env::current_dir().ok().map(|root| root.display().to_string());
+        let all = || checked.iter().map(Checked::as_rendered).collect::<Vec<_>>();
         match self.format {
             Format::Human => checked.iter().for_each(print_human),
-            Format::Json => report::result(format_args!("{}", json_report(&checked))),
+            Format::Json => report::result(json_report(&checked)),
+            Format::Sarif => report::result(json::pretty(&render::sarif(&all(), root.as_deref()).to_string())),
+            Format::Github => report::result(render::github(&all(), root.as_deref())),
         }
         Ok(checked.iter().map(|file| file.outcome).max().unwrap_or(Outcome::Fine))
     }
 
     fn check(&self, project: Project) -> Checked {
         let path = project.config.display().to_string();
-        let compilation = match project.compile() {
+        let mut compilation = match project.compile() {
             Ok(compilation) => compilation,
-            Err(problem) => return unreadable(path, &problem),
+            Err(problem) => {
+                let summary = format!("error: {problem}");
+                return Checked { path, outcome: Outcome::CouldNotFindOut, summary, found: Err(problem) };
+            }
         };
+        if self.deny_warnings {
+            deny_warnings(&mut compilation);
+        }
         let count = Count::of(&compilation.diagnostics, self.deny_warnings);
         let outcome = if count.errors > 0 { Outcome::DoesNotHold } else { Outcome::Fine };
         let servers = compilation.plan.as_ref().map_or(0, |plan| plan.servers.len());
@@ -65,19 +82,37 @@ impl Validate {
             (Some(_), Count { errors: 0, .. }) => format!("{path}: ok, {}, {count}", plural(servers)),
             _ => format!("{path}: {count}"),
         };
-        let report = report::human(&compilation.diagnostics, &compilation, true);
-        let mut json = render::json(&compilation.diagnostics, &compilation.texts);
-        if let Value::Object(json) = &mut json {
-            json.insert("path".to_owned(), path.clone().into());
-        }
-        Checked { outcome, report, summary, json }
+        Checked { path, outcome, summary, found: Ok(compilation) }
     }
 }
 
-fn unreadable(path: String, problem: &CouldNot) -> Checked {
-    let json =
-        json!({ "path": path, "unreadable": problem.to_string(), "diagnostics": [], "errors": 0, "warnings": 0 });
-    Checked { outcome: Outcome::CouldNotFindOut, report: String::new(), summary: format!("error: {problem}"), json }
+/// Makes every warning an error, in whatever form it is printed.
+fn deny_warnings(compilation: &mut Compilation) {
+    for diagnostic in compilation.diagnostics.iter_mut().filter(|found| found.severity == Severity::Warning) {
+        diagnostic.severity = Severity::Error;
+    }
+}
+
+impl Checked {
+    fn as_rendered(&self) -> render::Checked<'_> {
+        match &self.found {
+            Ok(compilation) => {
+                render::Checked::Read { diagnostics: &compilation.diagnostics, texts: &compilation.texts }
+            }
+            Err(problem) => render::Checked::Unreadable { path: &self.path, reason: problem.as_str() },
+        }
+    }
+
+    fn as_json(&self) -> Value {
+        let mut json = match &self.found {
+            Ok(compilation) => render::json(&compilation.diagnostics, &compilation.texts),
+            Err(problem) => {
+                json!({ "unreadable": problem.to_string(), "diagnostics": [], "errors": 0, "warnings": 0 })
+            }
+        };
+        json["path"] = self.path.as_str().into();
+        json
+    }
 }
 
 fn plural(servers: usize) -> String {
@@ -86,7 +121,9 @@ fn plural(servers: usize) -> String {
 
 /// The report of a file goes to stderr when something is wrong with it, its one line to stdout when not.
 fn print_human(file: &Checked) {
-    anstream::eprint!("{}", file.report);
+    if let Ok(compilation) = &file.found {
+        report::diagnostics(compilation);
+    }
     match file.outcome {
         Outcome::Fine => report::result(format_args!("{}\n", file.summary)),
         _ => report::note(&file.summary),
@@ -95,11 +132,8 @@ fn print_human(file: &Checked) {
 
 /// One document for all files.
 fn json_report(checked: &[Checked]) -> String {
-    let sum = |key: &str| checked.iter().filter_map(|file| file.json[key].as_u64()).sum::<u64>();
-    let report = json!({
-        "files": checked.iter().map(|file| &file.json).collect::<Vec<_>>(),
-        "errors": sum("errors"),
-        "warnings": sum("warnings"),
-    });
-    mcplan_compiler::json::pretty(&report.to_string())
+    let files: Vec<_> = checked.iter().map(Checked::as_json).collect();
+    let sum = |key: &str| files.iter().filter_map(|file| file[key].as_u64()).sum::<u64>();
+    let (errors, warnings) = (sum("errors"), sum("warnings"));
+    json::pretty(&json!({ "files": files, "errors": errors, "warnings": warnings }).to_string())
 }

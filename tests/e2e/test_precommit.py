@@ -1,0 +1,146 @@
+"""The hooks of .pre-commit-hooks.yaml, run by pre-commit itself in a repository of its own."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import programs
+
+ROOT = programs.HERE.parent.parent
+GOOD = "mcp_servers: [{ name: echo, command: mcplan, args: [demo-server] }]\n"
+BAD = "mcp_servers: [{ name: echo, comand: mcplan, args: [demo-server] }]\n"
+
+
+def run(*command: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command to its end, away from the user's own git and pre-commit settings."""
+    apart = {
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        **{f"GIT_{who}_{what}": f"{who.lower()}@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+    }
+    # Under a hook or in a worktree git names its own repository to children.
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "PRE_COMMIT"))}
+    return subprocess.run(
+        command, cwd=cwd, env={**inherited, **apart, **env}, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        timeout=3600, check=False,
+    )
+
+
+class Repository:
+    """A git repository that uses hooks of ours."""
+
+    def __init__(self, directory: Path, hooks: Path, **env: str) -> None:
+        self.directory, self.hooks = directory, hooks
+        self.env = {"PRE_COMMIT_HOME": str(directory.parent / "pre-commit"), **env}
+        directory.mkdir()
+        self.git("init", "--quiet")
+
+    def git(self, *arguments: str) -> str:
+        done = run("git", *arguments, cwd=self.directory)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def use(self, hook: str, more: str = "") -> None:
+        head = run("git", "rev-parse", "HEAD", cwd=self.hooks).stdout.strip()
+        self.write(
+            ".pre-commit-config.yaml",
+            f"repos:\n- repo: {self.hooks}\n  rev: {head}\n  hooks:\n  - id: {hook}\n{more}",
+        )
+
+    def write(self, path: str, text: str) -> None:
+        file = self.directory / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        self.git("add", path)
+
+    def check(self) -> subprocess.CompletedProcess[str]:
+        """`pre-commit run` on what is staged."""
+        return run(sys.executable, "-m", "pre_commit", "run", "--verbose", cwd=self.directory, **self.env)
+
+
+def commit(directory: Path) -> Path:
+    """Makes `directory` a repository with everything in it committed."""
+    for arguments in (["init", "--quiet"], ["add", "--all"], ["commit", "--quiet", "--message", "hooks"]):
+        done = run("git", *arguments, cwd=directory)
+        assert done.returncode == 0, done.stderr
+    return directory
+
+
+@pytest.fixture
+def repository(mcplan: str, tmp_path: Path) -> Repository:
+    """Hooks as they stand in this tree; mcplan on PATH is the one under test."""
+    hooks = tmp_path / "hooks"
+    hooks.mkdir()
+    shutil.copy(ROOT / ".pre-commit-hooks.yaml", hooks)
+    return Repository(tmp_path / "work", commit(hooks), PATH=f"{Path(mcplan).parent}{os.pathsep}{os.environ['PATH']}")
+
+
+def test_a_bad_config_fails_with_its_report_and_a_good_one_passes(repository: Repository) -> None:
+    repository.use("mcplan-validate-system")
+    repository.write("agents/config.yml", BAD)
+    repository.write("mcplan.yaml", GOOD)
+    refused = repository.check()
+    assert refused.returncode == 1, refused.stdout + refused.stderr
+    assert "error[unknown-key]: unknown key `comand`" in refused.stdout
+    assert "--> agents/config.yml:1:29" in refused.stdout
+    assert "mcplan.yaml: ok, 1 server" in refused.stdout
+    repository.write("agents/config.yml", GOOD)
+    passed = repository.check()
+    assert passed.returncode == 0, passed.stdout + passed.stderr
+    assert "agents/config.yml: ok, 1 server" in passed.stdout
+
+
+def test_configs_of_other_programs_are_left_alone(repository: Repository) -> None:
+    repository.use("mcplan-validate-system")
+    for path in (".circleci/config.yml", "docs/_config.yml", "app/.hidden/mcplan.yml", "values.yaml"):
+        repository.write(path, "not: ours\n")
+    skipped = repository.check()
+    assert skipped.returncode == 0, skipped.stdout + skipped.stderr
+    assert "no files to check" in skipped.stdout
+
+
+def test_a_stale_lock_and_another_block_are_found(repository: Repository) -> None:
+    repository.use("mcplan-lock-check", "    language: system\n  - id: mcplan-prompt-snapshot\n    language: system\n")
+    repository.write("config.yml", GOOD)
+    mcplan = shutil.which("mcplan", path=repository.env["PATH"])
+    assert run(mcplan, "lock", cwd=repository.directory).returncode == 0
+    block = run(mcplan, "render", cwd=repository.directory)
+    repository.write("prompt.txt", block.stdout)
+    repository.git("add", "--all")
+    passed = repository.check()
+    assert passed.returncode == 0, passed.stdout + passed.stderr
+    # Neither change touches the file that tells: a hook that only got the changed files would miss it.
+    repository.write("prompt.txt", block.stdout.replace("echo", "ohce", 1))
+    refused = repository.check()
+    assert refused.returncode == 1 and "+++" in refused.stdout, refused.stdout
+    repository.write("prompt.txt", block.stdout)
+    repository.write("config.yml", GOOD.replace("demo-server", "demo-server, --hide, echo"))
+    refused = repository.check()
+    assert refused.returncode == 1, refused.stdout + refused.stderr
+    assert "mcplan lock --check" in refused.stdout and "Failed" in refused.stdout
+
+
+@pytest.mark.skipif("MCPLAN_TEST_WHEEL" not in os.environ, reason="builds mcplan anew; MCPLAN_TEST_WHEEL=1 asks for it")
+def test_pre_commit_builds_and_installs_this_tree(tmp_path: Path) -> None:
+    hooks = tmp_path / "hooks"
+    hooks.mkdir()
+    listed = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT)
+    for path in filter(None, listed.stdout.split("\0")):
+        if (ROOT / path).is_file():
+            (hooks / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / path, hooks / path)
+    # The profile of checks: what is under test is that it installs, not how fast it then is.
+    env = {"MATURIN_PEP517_ARGS": "--profile ci", "CARGO_TARGET_DIR": str(ROOT / "target/wheel")}
+    repository = Repository(tmp_path / "work", commit(hooks), **env)
+    repository.use("mcplan-validate")
+    repository.write("config.yml", BAD)
+    refused = repository.check()
+    assert refused.returncode == 1, refused.stdout + refused.stderr
+    assert "error[unknown-key]: unknown key `comand`" in refused.stdout
+    repository.write("config.yml", GOOD)
+    passed = repository.check()
+    assert passed.returncode == 0 and "config.yml: ok, 1 server" in passed.stdout, passed.stdout + passed.stderr
