@@ -227,7 +227,8 @@ impl Compiler<'_> {
             Err(error) => {
                 let message = format!("the fragment `{path}` can't be read: {error}");
                 self.diagnostics.push(
-                    Diagnostic::new(Code::UnreadableFile, at, message).help("the path is relative to the file that names it"),
+                    Diagnostic::new(Code::UnreadableFile, at, message)
+                        .help("the path is relative to the file that names it"),
                 );
                 return None;
             }
@@ -255,7 +256,9 @@ impl Compiler<'_> {
                 } else if let Ok(names) = self.files.list(base) {
                     // A leading dot is only matched by one that is written, as in every shell.
                     let visible = |name: &&String| !name.starts_with('.') || segment.starts_with('.');
-                    next.extend(names.iter().filter(visible).filter(|name| pattern.matches(name)).map(|name| joined(name)));
+                    next.extend(
+                        names.iter().filter(visible).filter(|name| pattern.matches(name)).map(|name| joined(name)),
+                    );
                 }
             }
             found = next;
@@ -313,7 +316,8 @@ fn schema_of_config() -> Result<&'static CompiledSchema, &'static String> {
 }
 
 fn schema_of_printed() -> Result<&'static CompiledSchema, &'static String> {
-    static SCHEMA: LazyLock<Result<CompiledSchema, String>> = LazyLock::new(|| CompiledSchema::new(schema_of::<Printed>()));
+    static SCHEMA: LazyLock<Result<CompiledSchema, String>> =
+        LazyLock::new(|| CompiledSchema::new(schema_of::<Printed>()));
     SCHEMA.as_ref()
 }
 

@@ -128,8 +128,10 @@ pub fn as_fragment(document: &mut Document) -> Vec<Diagnostic> {
 }
 
 fn not_in_fragment(entry: &Entry, path: &str) -> Diagnostic {
-    Diagnostic::new(Code::NotInFragment, entry.key_at, format!("a fragment can't hold `{path}`"))
-        .help(format!("move it to the main file; a fragment holds {}", FRAGMENT.map(|key| format!("`{key}`")).join(", ")))
+    Diagnostic::new(Code::NotInFragment, entry.key_at, format!("a fragment can't hold `{path}`")).help(format!(
+        "move it to the main file; a fragment holds {}",
+        FRAGMENT.map(|key| format!("`{key}`")).join(", ")
+    ))
 }
 
 /// Whether a document holds nothing but what a fragment may hold.
@@ -153,14 +155,22 @@ pub fn put_host_keys_aside(document: &mut Document) -> Vec<Diagnostic> {
             }
         } else if let Some(close) = closest(&entry.key, HOST) {
             found.push(
-                Diagnostic::new(Code::UnknownKey, entry.key_at, format!("unknown key `{}` at the top level", entry.key))
-                    .meant(close)
-                    .help("other programs' keys are let be with --host-keys, this one looks like a typing error of ours"),
+                Diagnostic::new(
+                    Code::UnknownKey,
+                    entry.key_at,
+                    format!("unknown key `{}` at the top level", entry.key),
+                )
+                .meant(close)
+                .help("other programs' keys are let be with --host-keys, this one looks like a typing error of ours"),
             );
         } else if TOP_LEVEL.contains(&entry.key.as_str()) {
             found.push(
-                Diagnostic::new(Code::HostKey, entry.key_at, format!("`{}` belongs to the host here and is not read", entry.key))
-                    .help(format!("our own `{}` stands under `{HOST_SECTION}:` in another program's file", entry.key)),
+                Diagnostic::new(
+                    Code::HostKey,
+                    entry.key_at,
+                    format!("`{}` belongs to the host here and is not read", entry.key),
+                )
+                .help(format!("our own `{}` stands under `{HOST_SECTION}:` in another program's file", entry.key)),
             );
         }
     }

@@ -48,7 +48,8 @@ impl Folder {
     /// named in `target`; `machine.json` says which variables, commands and files a machine has.
     pub(crate) fn compile(&self) -> Compilation {
         let is_there = |name: &str| self.0.join(name).exists();
-        let printed = fs::read_dir(self.0.join("printed")).into_iter().flatten().map(|entry| entry.expect("an entry").path());
+        let printed =
+            fs::read_dir(self.0.join("printed")).into_iter().flatten().map(|entry| entry.expect("an entry").path());
         let name = |path: &Path| path.file_stem().expect("a name").to_string_lossy().into_owned();
         let options = Options {
             profile: is_there("config.prod.yml").then(|| "prod".to_owned()),

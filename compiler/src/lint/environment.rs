@@ -32,13 +32,19 @@ pub fn lints(config: &Config, machine: &dyn Machine) -> Vec<Diagnostic> {
         let overrides = &builtin.value.0;
         let Some(known) = catalogue().get(&overrides.name.value) else { continue };
         let overridden = |key: &String| overrides.env.iter().flatten().any(|(written, _)| written.value == *key);
-        let own = known.env.iter().filter(|(key, _)| !overridden(key)).map(|(key, value)| (format!("env.{key}"), value));
+        let own =
+            known.env.iter().filter(|(key, _)| !overridden(key)).map(|(key, value)| (format!("env.{key}"), value));
         let args = known.args.iter().map(|arg| ("args".to_owned(), arg));
         for (field, text) in own.chain(args) {
             references(&Spanned::new(text.clone(), builtin.at), &field, machine, &mut found);
         }
         for (key, value) in overrides.env.iter().flatten() {
-            references(&Spanned::new(value.value.0.clone(), value.at), &format!("env.{}", key.value), machine, &mut found);
+            references(
+                &Spanned::new(value.value.0.clone(), value.at),
+                &format!("env.{}", key.value),
+                machine,
+                &mut found,
+            );
         }
         command(&Spanned::new(known.runner.command().to_owned(), builtin.at), machine, &mut found);
     }
@@ -59,7 +65,9 @@ fn lint_entry(entry: &ServerEntry, machine: &dyn Machine, found: &mut Vec<Diagno
     fields.extend(args.map(|(index, arg)| (format!("args[{index}]"), Spanned::new(arg.value.0.clone(), arg.at))));
     for (kind, map) in [("env", &entry.env), ("headers", &entry.headers)] {
         let pairs = map.iter().flat_map(|map| &map.value);
-        fields.extend(pairs.map(|(key, value)| (format!("{kind}.{}", key.value), Spanned::new(value.value.0.clone(), value.at))));
+        fields.extend(
+            pairs.map(|(key, value)| (format!("{kind}.{}", key.value), Spanned::new(value.value.0.clone(), value.at))),
+        );
     }
     for (field, text) in &fields {
         references(text, field, machine, found);
@@ -96,7 +104,6 @@ fn command(program: &Spanned<String>, machine: &dyn Machine, found: &mut Vec<Dia
     }
     let message = format!("the command `{}` was not found on this machine", program.value);
     found.push(
-        Diagnostic::new(Code::CommandNotFound, program.at, message)
-            .help("install it, or put its directory on PATH"),
+        Diagnostic::new(Code::CommandNotFound, program.at, message).help("install it, or put its directory on PATH"),
     );
 }

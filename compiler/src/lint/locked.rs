@@ -95,7 +95,9 @@ impl Locked<'_> {
     fn filters(&self, known: &BTreeMap<&ServerName, &LockedServer>, found: &mut Vec<Diagnostic>) {
         let entries = self.config.mcp_servers.iter().flatten();
         let nested = self.config.mcp.iter().flat_map(|mcp| mcp.servers.iter().flatten());
-        let written = entries.chain(nested).filter_map(|entry| Some((entry.value.name.as_ref()?.value.as_str(), entry.value.tools.as_ref()?)));
+        let written = entries
+            .chain(nested)
+            .filter_map(|entry| Some((entry.value.name.as_ref()?.value.as_str(), entry.value.tools.as_ref()?)));
         let builtins = self.config.mcp_builtins.iter().flatten().filter_map(|builtin| {
             let overrides = &builtin.value.0;
             Some((overrides.r#as.as_ref().unwrap_or(&overrides.name).value.as_str(), overrides.tools.as_ref()?))
@@ -105,7 +107,7 @@ impl Locked<'_> {
             let names = tool_names(locked);
             for pattern in patterns_of(tools) {
                 let matches = |tool: &&str| matches(pattern, name, tool);
-                if !names.iter().any(|tool| matches(tool)) {
+                if !names.iter().any(matches) {
                     found.push(nothing(pattern, &format!("no tool of `{name}`"), names.iter().copied()));
                 }
             }
@@ -165,16 +167,25 @@ impl Locked<'_> {
             if length > target.name_limit() {
                 let limit = target.name_limit();
                 found.push(
-                    Diagnostic::new(Code::TargetRefuses, at, format!("{who} refuses the name `{exposed}`: {length} characters, the limit is {limit}"))
-                        .help(format!("set `mcp.name_limit: {limit}`, or a shorter `mcp.naming`")),
+                    Diagnostic::new(
+                        Code::TargetRefuses,
+                        at,
+                        format!("{who} refuses the name `{exposed}`: {length} characters, the limit is {limit}"),
+                    )
+                    .help(format!("set `mcp.name_limit: {limit}`, or a shorter `mcp.naming`")),
                 );
             }
             if !target.takes_top_level_unions()
-                && let Some(word) = ["anyOf", "oneOf", "allOf"].iter().find(|word| tool.known.input_schema.get(**word).is_some())
+                && let Some(word) =
+                    ["anyOf", "oneOf", "allOf"].iter().find(|word| tool.known.input_schema.get(**word).is_some())
             {
                 found.push(
-                    Diagnostic::new(Code::TargetRefuses, at, format!("{who} refuses `{exposed}`: its input schema has `{word}` at the top"))
-                        .help("exclude the tool, or defer it and have it called through call_mcp_tool"),
+                    Diagnostic::new(
+                        Code::TargetRefuses,
+                        at,
+                        format!("{who} refuses `{exposed}`: its input schema has `{word}` at the top"),
+                    )
+                    .help("exclude the tool, or defer it and have it called through call_mcp_tool"),
                 );
             }
         }
@@ -197,8 +208,7 @@ fn matches(pattern: &Spanned<String>, server: &ServerName, tool: &str) -> bool {
 }
 
 fn nothing<'a>(pattern: &Spanned<String>, who: &str, names: impl Iterator<Item = &'a str>) -> Diagnostic {
-    let diagnostic =
-        Diagnostic::new(Code::MatchesNothing, pattern.at, format!("{who} matches `{}`", pattern.value));
+    let diagnostic = Diagnostic::new(Code::MatchesNothing, pattern.at, format!("{who} matches `{}`", pattern.value));
     match closest(&pattern.value, names) {
         Some(close) => diagnostic.meant(close),
         None => diagnostic.help("compare with 'mcplan search'; the server may have renamed the tool"),
@@ -211,7 +221,8 @@ fn large(server: &Server, locked: &LockedServer, at: Span, found: &mut Vec<Diagn
         return;
     }
     let bytes: usize = locked.tools.0.iter().map(|tool| tool.raw.get().len()).sum();
-    let message = format!("`{}` loads {count} tools outright, {} kB in every request", server.name, bytes.div_ceil(1000));
+    let message =
+        format!("`{}` loads {count} tools outright, {} kB in every request", server.name, bytes.div_ceil(1000));
     found.push(
         Diagnostic::new(Code::LargeAndNotDeferred, at, message)
             .help("set `defer: true` and name the few that are always needed in `tools.always`"),

@@ -163,7 +163,10 @@ impl NameTable {
             name = naming.suffixed(&name, server, tool);
         }
         // A suffixed name that is taken all the same (a tool chosen to hit it) is left out rather than bound to two.
-        if OWN_TOOLS.contains(&name.as_str()) || self.reserved.contains(&name) || self.owners.contains_key(name.as_str()) {
+        if OWN_TOOLS.contains(&name.as_str())
+            || self.reserved.contains(&name)
+            || self.owners.contains_key(name.as_str())
+        {
             self.unbound.insert(key, name);
             return;
         }
@@ -253,7 +256,11 @@ mod tests {
 
     #[test]
     fn the_hosts_own_tools_are_not_bound_over() {
-        let table = NameTable::build(&naming("{tool}", 64), &["read".to_owned()], [(&server("a"), "read"), (&server("a"), "x")]);
+        let table = NameTable::build(
+            &naming("{tool}", 64),
+            &["read".to_owned()],
+            [(&server("a"), "read"), (&server("a"), "x")],
+        );
         assert_eq!(table.exposed(&server("a"), "read"), None);
         assert_eq!(table.unbound().next().unwrap().2, "read");
     }

@@ -99,7 +99,10 @@ impl Operation<'_> {
 
     fn server(&self) -> &ServerName {
         match self {
-            Self::Call { server, .. } | Self::Invoke { server, .. } | Self::Read { server, .. } | Self::List { server } => server,
+            Self::Call { server, .. }
+            | Self::Invoke { server, .. }
+            | Self::Read { server, .. }
+            | Self::List { server } => server,
         }
     }
 }
@@ -475,7 +478,8 @@ mod tests {
 
     #[test]
     fn uris_keep_their_colons_and_stars_stop_at_slashes() {
-        let matches = |rule: &str, uri: &str| Rule::parse(rule).unwrap().matches(&Operation::Read { server: &server("fs"), uri });
+        let matches =
+            |rule: &str, uri: &str| Rule::parse(rule).unwrap().matches(&Operation::Read { server: &server("fs"), uri });
         assert!(matches("mcp:read:*:file:///etc/**", "file:///etc/ssl/x"));
         assert!(matches("mcp:read:fs:file:///etc/*", "file:///etc/passwd"));
         assert!(!matches("mcp:read:fs:file:///etc/*", "file:///etc/ssl/x"));
@@ -497,7 +501,16 @@ mod tests {
         ] {
             assert_eq!(normalize_uri(uri).as_deref(), Some(expected), "{uri}");
         }
-        for uri in ["file:///a%2fb", "file:///a%5cb", "file:///a%00", "file:///a%zz", "no scheme", "1x:y", "file:///a\\b", "file:///\u{0}"] {
+        for uri in [
+            "file:///a%2fb",
+            "file:///a%5cb",
+            "file:///a%00",
+            "file:///a%zz",
+            "no scheme",
+            "1x:y",
+            "file:///a\\b",
+            "file:///\u{0}",
+        ] {
             assert_eq!(normalize_uri(uri), None, "{uri}");
         }
     }

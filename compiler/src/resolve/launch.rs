@@ -298,7 +298,8 @@ impl Resolver<'_> {
         if let Some(problem) = url_problem(url, kind) {
             // The URL itself isn't repeated: it may hold a password or a token.
             self.report(
-                Diagnostic::new(Code::BadUrl, written.at, problem).help(format!("a URL looks like `{}://example.com/mcp`", schemes(kind)[0])),
+                Diagnostic::new(Code::BadUrl, written.at, problem)
+                    .help(format!("a URL looks like `{}://example.com/mcp`", schemes(kind)[0])),
             );
         }
     }
@@ -327,7 +328,11 @@ fn url_problem(url: &str, kind: TransportKind) -> Option<String> {
         return Some(format!("`url` is no absolute URL: it doesn't start with `{safe}://` or `{plain}://`"));
     };
     if ![safe, plain].contains(&&*scheme.to_ascii_lowercase()) {
-        return Some(format!("{} is reached through `{safe}://` or `{plain}://`, not `{}://`", who(kind), shown(scheme)));
+        return Some(format!(
+            "{} is reached through `{safe}://` or `{plain}://`, not `{}://`",
+            who(kind),
+            shown(scheme)
+        ));
     }
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = authority.rsplit('@').next().unwrap_or_default();

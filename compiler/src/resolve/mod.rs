@@ -129,7 +129,9 @@ impl Resolver<'_> {
             .denylist
             .iter()
             .flatten()
-            .chain(fragments().filter_map(|fragment| fragment.mcp.as_ref()).flat_map(|mcp| mcp.denylist.iter().flatten()))
+            .chain(
+                fragments().filter_map(|fragment| fragment.mcp.as_ref()).flat_map(|mcp| mcp.denylist.iter().flatten()),
+            )
             .cloned()
             .collect();
         for pattern in &denylist {
@@ -190,10 +192,9 @@ impl Resolver<'_> {
         let left = limit.saturating_sub(prefix.value as usize);
         if left < SHORTEST_LIMIT {
             let message = format!("a prefix of {} leaves {left} of {limit} characters for a name", prefix.value);
-            self.report(
-                Diagnostic::new(Code::OutOfRange, prefix.at, message)
-                    .help(format!("at least {SHORTEST_LIMIT} have to be left; raise `mcp.name_limit` if the client takes longer names")),
-            );
+            self.report(Diagnostic::new(Code::OutOfRange, prefix.at, message).help(format!(
+                "at least {SHORTEST_LIMIT} have to be left; raise `mcp.name_limit` if the client takes longer names"
+            )));
         }
         Naming { pattern, limit: left.max(SHORTEST_LIMIT) }
     }
@@ -270,4 +271,3 @@ const SHORTEST_LIMIT: usize = 16;
 fn patterns(written: Option<&[Spanned<String>]>) -> Vec<Pattern> {
     written.unwrap_or_default().iter().map(|pattern| Pattern::new(&*pattern.value)).collect()
 }
-

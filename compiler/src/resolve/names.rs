@@ -75,7 +75,9 @@ impl Resolver<'_> {
                     .related(first, "first here")
                     .help(match origin {
                         Origin::Config => "rename one of them",
-                        Origin::Fragment => "no fragment wins over another; rename one of them, or write it out in the main file",
+                        Origin::Fragment => {
+                            "no fragment wins over another; rename one of them, or write it out in the main file"
+                        }
                         Origin::Plugin => "have the plugins print different names",
                         Origin::Builtin => "remove one of them, or give it another name with `as`",
                     }),

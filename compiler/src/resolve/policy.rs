@@ -43,10 +43,9 @@ impl Resolver<'_> {
         if default == config::Verdict::Allow && !read_only {
             for rule in written.allow.iter().flatten() {
                 let message = format!("the allow rule `{}` has no effect", rule.value);
-                self.report(
-                    Diagnostic::new(Code::RuleWithoutEffect, rule.at, message)
-                        .help("everything is allowed by default; `allow` matters under `default: deny` and `read_only: true`"),
-                );
+                self.report(Diagnostic::new(Code::RuleWithoutEffect, rule.at, message).help(
+                    "everything is allowed by default; `allow` matters under `default: deny` and `read_only: true`",
+                ));
             }
         }
         Policy { default, deny, allow, read_only, on_drift: OnDrift::default() }
@@ -100,7 +99,11 @@ impl Resolver<'_> {
         if let Some(close) = closest(&written.value, names.iter().copied()) {
             diagnostic = diagnostic.meant(close);
         }
-        let known = if names.is_empty() { "no server is declared".to_owned() } else { format!("the servers are {}", names.join(", ")) };
+        let known = if names.is_empty() {
+            "no server is declared".to_owned()
+        } else {
+            format!("the servers are {}", names.join(", "))
+        };
         self.report(self.softened(diagnostic.help(known)));
     }
 

@@ -1,7 +1,7 @@
 //! `serve:`, `search:`, `plugins:` → how agents are served and which programs add servers.
 
-use std::collections::{BTreeMap, BTreeSet};
 use core::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::code::Code;
 use crate::config::{self, Config, Text};
@@ -25,7 +25,8 @@ impl Resolver<'_> {
     }
 
     fn http(&mut self, written: &config::serve::Http, agents: &BTreeMap<String, Agent>) -> Http {
-        let texts = |list: &Option<Vec<Spanned<String>>>| list.iter().flatten().map(|text| text.value.clone()).collect();
+        let texts =
+            |list: &Option<Vec<Spanned<String>>>| list.iter().flatten().map(|text| text.value.clone()).collect();
         let mut tokens = BTreeMap::new();
         for (agent, token) in written.tokens.iter().flatten() {
             self.known_agent(agent, agents);
@@ -47,8 +48,13 @@ impl Resolver<'_> {
     fn token(&mut self, written: &Spanned<Text>, field: &str) -> Template {
         let template = self.template(&Spanned::new(written.value.0.clone(), written.at), field);
         if template.as_literal().is_some() {
-            let variable: String =
-                field.rsplit('.').next().unwrap_or(field).chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
+            let variable: String = field
+                .rsplit('.')
+                .next()
+                .unwrap_or(field)
+                .chars()
+                .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' })
+                .collect();
             self.report(
                 Diagnostic::new(Code::LiteralSecret, written.at, format!("`{field}` is written into the file"))
                     .help(format!("write `${{{variable}}}` and set that variable where mcplan runs")),
@@ -88,7 +94,9 @@ impl Resolver<'_> {
         if let Some(close) = closest(&written.value, names.iter().copied()) {
             diagnostic = diagnostic.meant(close);
         }
-        self.report(diagnostic.help(format!("the agents are {}; others are declared under `agents:`", names.join(", "))));
+        self.report(
+            diagnostic.help(format!("the agents are {}; others are declared under `agents:`", names.join(", "))),
+        );
     }
 
     pub(super) fn search(config: &Config) -> Search {
@@ -121,7 +129,10 @@ impl Resolver<'_> {
             let env = plugin.env.iter().flatten();
             let env = env
                 .map(|(key, value)| {
-                    (self.variable_name(key), self.template(&text(value), &format!("plugins.{}.env.{}", name.value, key.value)))
+                    (
+                        self.variable_name(key),
+                        self.template(&text(value), &format!("plugins.{}.env.{}", name.value, key.value)),
+                    )
                 })
                 .collect();
             let output = self.plugin_output(&name.value);

@@ -66,8 +66,12 @@ impl Resolver<'_> {
                 };
                 if let Some(winner) = main.place(&name.value) {
                     self.report(
-                        Diagnostic::new(Code::Overridden, winner, format!("`{}` here replaces the fragment's", name.value))
-                            .related(name.at, "the fragment's"),
+                        Diagnostic::new(
+                            Code::Overridden,
+                            winner,
+                            format!("`{}` here replaces the fragment's", name.value),
+                        )
+                        .related(name.at, "the fragment's"),
                     );
                     continue;
                 }
@@ -105,8 +109,12 @@ impl Resolver<'_> {
                 };
                 if let Some(other) = names.place(&name.value) {
                     self.report(
-                        Diagnostic::new(Code::Overridden, name.at, format!("`{}` of the plugin replaces the one written out", name.value))
-                            .related(other, "replaced"),
+                        Diagnostic::new(
+                            Code::Overridden,
+                            name.at,
+                            format!("`{}` of the plugin replaces the one written out", name.value),
+                        )
+                        .related(other, "replaced"),
                     );
                     servers.retain(|server| server.name != name.value);
                 } else {

@@ -14,7 +14,12 @@ use crate::source::{Span, Spanned};
 use super::Resolver;
 
 impl Resolver<'_> {
-    pub(super) fn tests(&mut self, config: &Config, agents: &BTreeMap<String, Agent>, servers: &[Server]) -> Vec<Expectation> {
+    pub(super) fn tests(
+        &mut self,
+        config: &Config,
+        agents: &BTreeMap<String, Agent>,
+        servers: &[Server],
+    ) -> Vec<Expectation> {
         let written = config.tests.iter().flatten();
         written.filter_map(|test| self.test(test, agents, servers)).collect()
     }
@@ -41,8 +46,12 @@ impl Resolver<'_> {
             if !(named.is_empty() && self.is_troubled(written.at)) {
                 let found = if named.is_empty() { "nothing".to_owned() } else { named.join(" and ") };
                 self.report(
-                    Diagnostic::new(Code::BadTest, written.at, format!("a test looks at exactly one thing, this one at {found}"))
-                        .help("write one of `search`, `call`, `listed`, `deferred` and `block`"),
+                    Diagnostic::new(
+                        Code::BadTest,
+                        written.at,
+                        format!("a test looks at exactly one thing, this one at {found}"),
+                    )
+                    .help("write one of `search`, `call`, `listed`, `deferred` and `block`"),
                 );
             }
             return None;
@@ -62,7 +71,8 @@ impl Resolver<'_> {
                 self.expectation(expect.at, "a `block` test has its limits in `block` and takes no `expect`");
                 return None;
             }
-            let texts = |list: &Option<Vec<Spanned<String>>>| list.iter().flatten().map(|text| text.value.clone()).collect();
+            let texts =
+                |list: &Option<Vec<Spanned<String>>>| list.iter().flatten().map(|text| text.value.clone()).collect();
             return Some(What::Block {
                 max_chars: block.value.max_chars.map(|n| n as usize),
                 max_tokens: block.value.max_tokens.map(|n| n.0 as usize),
@@ -84,7 +94,10 @@ impl Resolver<'_> {
                     Some(What::Search { query: query.value.clone(), tool: tool.to_owned(), top: top as usize })
                 }
                 _ => {
-                    self.expectation(expect.at, "a `search` test expects `{ tool: NAME, top: N }`, with N from 1 to 50");
+                    self.expectation(
+                        expect.at,
+                        "a `search` test expects `{ tool: NAME, top: N }`, with N from 1 to 50",
+                    );
                     None
                 }
             };

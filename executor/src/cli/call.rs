@@ -1,7 +1,6 @@
 //! `mcplan call`: one call through the gate, by starting the one server that owns the tool.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::value::RawValue;
@@ -10,10 +9,12 @@ use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::project::Project;
+use super::caller;
+use super::project::{Project, Which};
 use super::report::{self, CouldNot, Outcome};
 use super::run::program;
 use super::with_servers;
+use crate::core::caller::Caller;
 use crate::core::catalog::{Catalog, Listing};
 use crate::core::gate::{Allowed, Asked, Call, Denied, Reason, gate};
 use crate::core::results::{self, Cap};
@@ -31,16 +32,21 @@ pub(super) struct CallCommand {
     /// Print the whole result as JSON
     #[arg(long)]
     json: bool,
+    /// As this agent [default: lead]
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
 }
 
 impl CallCommand {
-    pub(super) fn run(&self, config: Option<PathBuf>) -> anyhow::Result<Outcome> {
+    pub(super) fn run(&self, which: &Which) -> anyhow::Result<Outcome> {
         let asked = Asked { name: self.tool.clone(), arguments: self.arguments()?, meta: Map::new() };
-        let project = Project::find(config)?;
+        let project = Project::find(which)?;
         let program = match program(&project, project.compile()?)? {
             Ok(program) => program,
             Err(outcome) => return Ok(outcome),
         };
+        let here = std::env::current_dir().ok();
+        let caller = caller(&program.plan, self.agent.as_deref(), here.as_deref())?;
         // What is locked of a server that is still the same one, under the filters of now.
         let locked: BTreeMap<_, _> = program.lock.iter().flat_map(|lock| lock.baseline(&program.plan)).collect();
         let listings = locked.iter().map(|(name, server)| ((*name).clone(), Listing::from(*server))).collect();
@@ -49,12 +55,12 @@ impl CallCommand {
             || program.plan.servers.iter().all(|server| !server.enabled || locked.contains_key(&server.name));
         let called = if is_known {
             // The lock knows whose tool it is: only that server is started.
-            match gate(&catalog, asked) {
+            match gate(&catalog.narrowed(&program.plan, &caller), asked) {
                 Ok(allowed) => with_servers(call_one(&project, &program.plan, allowed))?,
                 Err(reason) => Err(Failed::Denied(reason)),
             }
         } else {
-            with_servers(call_among_all(&project, program, asked))?
+            with_servers(call_among_all(&project, program, &caller, asked))?
         };
         match called {
             Ok(result) => Ok(self.print(&result)),
@@ -133,11 +139,13 @@ async fn call_one(
 async fn call_among_all(
     project: &Project,
     program: crate::runtime::supervisor::Program,
+    caller: &Caller,
     asked: Asked,
 ) -> Result<Box<RawValue>, Failed> {
     let (executor, task) = Executor::start(program, Context::of_process(&project.directory));
     executor.settled().await;
-    let result = match gate(&executor.view().snapshot.catalog, asked) {
+    let snapshot = executor.view().snapshot.clone();
+    let result = match gate(&snapshot.catalog.narrowed(&snapshot.plan, caller), asked) {
         Err(denied) => Err(Failed::Denied(denied)),
         Ok(allowed) => executor
             .call(&allowed, None, CancellationToken::new())

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
 
 use clap::Args;
 use mcplan_compiler::Compilation;
@@ -11,7 +10,7 @@ use mcplan_compiler::name::ServerName;
 use mcplan_compiler::observed::Observed;
 use mcplan_compiler::plan::Plan;
 
-use super::project::Project;
+use super::project::{Project, Which};
 use super::report::{self, CouldNot, Outcome};
 use super::with_servers;
 use crate::runtime::connection::{ConnectError, Context};
@@ -36,9 +35,16 @@ pub(super) struct LockCommand {
 }
 
 impl LockCommand {
-    pub(super) fn run(&self, config: Option<PathBuf>) -> anyhow::Result<Outcome> {
-        let project = Project::find(config)?;
-        let compilation = match report::plan(project.compile()?) {
+    pub(super) fn run(&self, which: &Which) -> anyhow::Result<Outcome> {
+        let project = Project::find(which)?;
+        // What is only compared or kept is as it was locked; nothing is run for it.
+        let (compiled, plugins_failed) = if self.check || self.offline {
+            (project.compile()?, Vec::new())
+        } else {
+            project.compile_and_run_plugins()?
+        };
+        plugins_failed.iter().for_each(report::error);
+        let compilation = match report::plan(compiled) {
             Ok(compilation) => compilation,
             // A config with errors can't be compared with anything.
             Err(_) if self.check => return Ok(Outcome::CouldNotFindOut),
@@ -50,7 +56,8 @@ impl LockCommand {
             return check(&project, &plan, &sources);
         }
         report::diagnostics(&compilation);
-        self.write(&project, &compilation, plan, sources)
+        let outcome = self.write(&project, &compilation, plan, sources)?;
+        Ok(if plugins_failed.is_empty() { outcome } else { outcome.max(Outcome::DoesNotHold) })
     }
 
     fn write(

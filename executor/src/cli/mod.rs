@@ -13,17 +13,21 @@ mod schema;
 mod search;
 mod validate;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
+use crate::core::caller::Caller;
 use crate::core::catalog::{Catalog, Listing};
 use crate::core::snapshot::Snapshot;
 use crate::runtime::process;
 use crate::runtime::signals::Signals;
 use mcplan_compiler::lock::Lock;
+use mcplan_compiler::name::ServerName;
+use mcplan_compiler::plan::{LEAD, Plan};
 use mcplan_compiler::prompt_template::Template;
 use report::{CouldNot, Interrupted, Outcome};
 
@@ -31,9 +35,8 @@ use report::{CouldNot, Interrupted, Outcome};
 #[derive(Debug, Parser)]
 #[command(name = "mcplan", version, about, max_term_width = 100)]
 struct Arguments {
-    /// The config [default: ./config.yml, then ./mcplan.yml]
-    #[arg(short, long, global = true, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    which: project::Which,
     /// When to use colours
     #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
     color: Colour,
@@ -101,14 +104,14 @@ pub fn main(arguments: impl IntoIterator<Item = OsString> + Clone) -> ExitCode {
         // Nothing has been started yet: the guard is this process, the executor its child.
         return process::guard::run(arguments.into_iter().skip(1));
     }
-    let config = parsed.config;
+    let which = &parsed.which;
     report::finish(match &parsed.command {
-        Command::Validate(command) => command.run(config),
-        Command::Lock(command) => command.run(config),
-        Command::Render(command) => command.run(config),
-        Command::Search(command) => command.run(config),
-        Command::Run(command) => command.run(config),
-        Command::Call(command) => command.run(config),
+        Command::Validate(command) => command.run(which),
+        Command::Lock(command) => command.run(which),
+        Command::Render(command) => command.run(which),
+        Command::Search(command) => command.run(which),
+        Command::Run(command) => command.run(which),
+        Command::Call(command) => command.run(which),
         Command::Explain(command) => command.run(),
         Command::Builtins(command) => command.run(),
         Command::Schema(command) => command.run(),
@@ -131,14 +134,35 @@ fn demo_server(groups: &[crate::demo::Group], hidden: &[String]) -> anyhow::Resu
     Ok(Outcome::Fine)
 }
 
-/// What a lock shows by itself, without any connection.
-fn snapshot_of(lock: &Lock) -> Result<Snapshot, CouldNot> {
+/// What a lock shows by itself, without any connection, to one agent.
+fn snapshot_of(lock: &Lock, agent: Option<&str>) -> Result<Snapshot, CouldNot> {
     let listings = lock.catalog.iter().map(|(name, server)| (name.clone(), Listing::from(server))).collect();
-    let catalog = Catalog::build(&lock.plan, &listings);
-    let template = Template::parse(&lock.plan.prompt.template.text)
-        .map_err(|error| CouldNot::new(format!("the prompt template in the lock: {error}")))?;
-    let plan = std::sync::Arc::new(lock.plan.clone());
-    let snapshot = Snapshot::new(0, plan, catalog.into(), std::collections::BTreeMap::new(), template.into());
+    let snapshot = snapshot(&lock.plan, &listings)?;
+    let Some(agent) = agent else { return Ok(snapshot) };
+    let caller = caller(&lock.plan, Some(agent), None)?;
+    let narrowed = snapshot.catalog.narrowed(&lock.plan, &caller);
+    Ok(snapshot.with_catalog(narrowed.into()))
+}
+
+/// Who asks: an agent of the plan, in a workspace.
+fn caller(plan: &Plan, agent: Option<&str>, workspace: Option<&Path>) -> Result<Caller, CouldNot> {
+    let agent = agent.unwrap_or(LEAD);
+    if !plan.agents.contains_key(agent) {
+        let known: Vec<_> = plan.agents.keys().map(String::as_str).collect();
+        return Err(CouldNot::new(format!("there is no agent `{agent}`; the agents are {}", known.join(", "))));
+    }
+    let real = |path: &Path| path.canonicalize().ok().map(|path| path.display().to_string());
+    let home = std::env::home_dir().and_then(|home| real(&home));
+    Ok(Caller { agent: agent.to_owned(), workspace: workspace.and_then(real), home })
+}
+
+/// A plan and what its servers list.
+fn snapshot(plan: &Plan, listings: &BTreeMap<ServerName, Listing>) -> Result<Snapshot, CouldNot> {
+    let catalog = Catalog::build(plan, listings);
+    let template = Template::parse(&plan.prompt.template.text)
+        .map_err(|error| CouldNot::new(format!("the prompt template: {error}")))?;
+    let plan = std::sync::Arc::new(plan.clone());
+    let snapshot = Snapshot::new(0, plan, catalog.into(), BTreeMap::new(), template.into());
     snapshot.block_settings().map_err(|error| CouldNot::new(error.to_string()))?;
     Ok(snapshot)
 }

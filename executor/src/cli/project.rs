@@ -1,15 +1,30 @@
 //! Where a project's files are: the config, what it names, its lock.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use mcplan_compiler::lock::{Lock, LockError};
 use mcplan_compiler::source::{ReadError, Sources};
-use mcplan_compiler::{Compilation, compile};
+use mcplan_compiler::{Compilation, Options, compile_with};
 
 use super::report::{self, CouldNot};
+use crate::runtime::connection::Context;
+use crate::runtime::plugins;
 
 /// The names that are looked for when none is given.
 const DEFAULTS: [&str; 2] = ["config.yml", "mcplan.yml"];
+
+/// Which config a command is about.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct Which {
+    /// The config [default: ./config.yml, then ./mcplan.yml]
+    #[arg(short, long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Lay config.NAME.yml over config.yml
+    #[arg(long, global = true, value_name = "NAME")]
+    pub profile: Option<String>,
+}
 
 /// A config and what lies beside it.
 #[derive(Clone, Debug)]
@@ -20,26 +35,35 @@ pub(super) struct Project {
     pub directory: PathBuf,
     /// Where its lock is.
     pub lock: PathBuf,
+    /// What is laid over it.
+    profile: Option<String>,
+    /// The file is another program's.
+    pub host_keys: bool,
+    /// The file is checked as a fragment.
+    pub fragment: bool,
 }
 
 impl Project {
     /// The project of a config.
-    pub(super) fn new(config: PathBuf) -> Self {
+    pub(super) fn new(config: PathBuf, profile: Option<String>) -> Self {
         let directory = crate::runtime::executor::directory_of(&config);
-        let lock = config.with_extension("lock.json");
-        Self { config, directory, lock }
+        let lock = match &profile {
+            Some(profile) => config.with_extension(format!("{profile}.lock.json")),
+            None => config.with_extension("lock.json"),
+        };
+        Self { config, directory, lock, profile, host_keys: false, fragment: false }
     }
 
     /// The project of `-c`, else of `./config.yml`, else of `./mcplan.yml`.
     ///
     /// # Errors
     /// When none is there.
-    pub(super) fn find(config: Option<PathBuf>) -> Result<Self, CouldNot> {
-        if let Some(config) = config {
-            return Ok(Self::new(config));
+    pub(super) fn find(which: &Which) -> Result<Self, CouldNot> {
+        if let Some(config) = &which.config {
+            return Ok(Self::new(config.clone(), which.profile.clone()));
         }
         match DEFAULTS.iter().map(Path::new).find(|path| path.exists()) {
-            Some(path) => Ok(Self::new(path.to_owned())),
+            Some(path) => Ok(Self::new(path.to_owned(), which.profile.clone())),
             None => Err(CouldNot::new(format!(
                 "there is no {} here; name a config with -c FILE",
                 DEFAULTS.join(" and no ")
@@ -47,20 +71,70 @@ impl Project {
         }
     }
 
-    /// Compiles the config.
+    /// Compiles the config; what plugins printed is taken from the lock, if there is one.
     ///
     /// # Errors
     /// When it can't be read.
     pub(super) fn compile(&self) -> Result<Compilation, CouldNot> {
+        let locked = self.read_lock().ok().flatten();
+        let outputs = locked.iter().flat_map(|lock| &lock.plan.plugins);
+        let outputs = outputs.filter_map(|plugin| Some((plugin.name.to_string(), plugin.output.clone()?))).collect();
+        self.compile_with(outputs)
+    }
+
+    /// Compiles the config after its plugins were run. A plugin that fails costs only its own servers; each failure is
+    /// among what is given back.
+    ///
+    /// # Errors
+    /// When the config can't be read.
+    pub(super) fn compile_and_run_plugins(&self) -> Result<(Compilation, Vec<String>), CouldNot> {
+        let first = self.compile_with(BTreeMap::new())?;
+        let (Some(plan), Some(config)) = (&first.plan, &first.for_plugins) else { return Ok((first, Vec::new())) };
+        if plan.plugins.is_empty() {
+            return Ok((first, Vec::new()));
+        }
+        let context = Context::of_process(&self.directory);
+        let (mut outputs, mut failed) = (BTreeMap::new(), Vec::new());
+        for (name, result) in plugins::run(&plan.plugins, config, &context) {
+            match result {
+                Ok(output) => {
+                    outputs.insert(name.to_string(), output);
+                }
+                Err(error) => failed.push(format!("plugin {name}: {error}; its servers are left out")),
+            }
+        }
+        Ok((self.compile_with(outputs)?, failed))
+    }
+
+    fn compile_with(&self, plugins: BTreeMap<String, String>) -> Result<Compilation, CouldNot> {
         let path = self.config.display().to_string();
-        compile(&path, &DiskSources { main: &self.config, directory: &self.directory })
-            .map_err(|error| CouldNot::new(format!("{path} can't be read: {error}")))
+        let options =
+            Options { profile: self.profile.clone(), host_keys: self.host_keys, fragment: self.fragment, plugins };
+        compile_with(&path, &DiskSources { main: &self.config, directory: &self.directory }, &options).map_err(
+            |error| {
+                let what = match &self.profile {
+                    Some(profile) => format!("{path} or its profile `{profile}`"),
+                    None => path.clone(),
+                };
+                CouldNot::new(format!("{what} can't be read: {error}"))
+            },
+        )
     }
 
     /// The files of a compilation as the lock names them: relative to the config's directory.
     pub(super) fn sources(&self, compilation: &Compilation) -> Vec<String> {
-        let name = self.config.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        std::iter::once(name).chain(compilation.files.iter().skip(1).cloned()).collect()
+        // The main file and its profile are named as the user did, all others already relative to them.
+        let beside = 1 + usize::from(self.profile.is_some());
+        let names = compilation.files.iter().enumerate();
+        names.map(|(at, path)| if at < beside { file_name(Path::new(path)) } else { path.clone() }).collect()
+    }
+
+    /// The files of a compilation besides the main file, where they are.
+    pub(super) fn files(&self, compilation: &Compilation) -> Vec<PathBuf> {
+        let profile = usize::from(self.profile.is_some());
+        let rest = compilation.files.iter().skip(1).enumerate();
+        rest.map(|(at, file)| if at < profile { PathBuf::from(file) } else { self.directory.join(home(file)) })
+            .collect()
     }
 
     /// Reads the lock, if there is one.
@@ -155,12 +229,35 @@ struct DiskSources<'a> {
 
 impl Sources for DiskSources<'_> {
     fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
-        let on_disk = if Path::new(path) == self.main { self.main.to_owned() } else { self.directory.join(home(path)) };
+        // The profile lies beside the main file and is named as that is.
+        let beside_main = Path::new(path).parent() == self.main.parent() && path.starts_with(&*self.stem());
+        let on_disk = if beside_main { PathBuf::from(path) } else { self.directory.join(home(path)) };
         std::fs::read(&on_disk).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => ReadError::Missing,
             std::io::ErrorKind::IsADirectory => ReadError::Failed("it is a directory".to_owned()),
             _ => ReadError::Failed(error.to_string()),
         })
+    }
+
+    fn list(&self, directory: &str) -> Result<Vec<String>, ReadError> {
+        let entries = std::fs::read_dir(self.directory.join(home(directory))).map_err(|_| ReadError::Missing)?;
+        Ok(entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect())
+    }
+
+    fn same(&self, one: &str, other: &str) -> bool {
+        let real = |path: &str| {
+            let path =
+                if Path::new(path) == self.main { self.main.to_owned() } else { self.directory.join(home(path)) };
+            path.canonicalize().unwrap_or(path)
+        };
+        one == other || real(one) == real(other)
+    }
+}
+
+impl DiskSources<'_> {
+    /// The main file's path without its ending.
+    fn stem(&self) -> String {
+        self.main.with_extension("").display().to_string()
     }
 }
 

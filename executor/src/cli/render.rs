@@ -7,7 +7,7 @@ use mcplan_compiler::plan::Budget;
 use serde_json::json;
 use similar::TextDiff;
 
-use super::project::Project;
+use super::project::{Project, Which};
 use super::report::{self, CouldNot, Outcome};
 use super::snapshot_of;
 use crate::core::prompt::{Mode, Rendered};
@@ -22,14 +22,17 @@ pub(super) struct Render {
     /// Print JSON: the text, the level of detail, what is in it and what isn't, characters and tokens
     #[arg(long, conflicts_with = "check")]
     json: bool,
+    /// What this agent sees [default: lead]
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
 }
 
 impl Render {
-    pub(super) fn run(&self, config: Option<PathBuf>) -> anyhow::Result<Outcome> {
-        let project = Project::find(config)?;
+    pub(super) fn run(&self, which: &Which) -> anyhow::Result<Outcome> {
+        let project = Project::find(which)?;
         let lock = project.need_lock()?;
         project.warn_if_stale(&lock);
-        let block = snapshot_of(&lock)?.block();
+        let block = snapshot_of(&lock, self.agent.as_deref())?.block();
         if block.mode == Mode::OverBudget {
             let why = block.failure.as_ref().map_or("not even counts fit the budget".to_owned(), ToString::to_string);
             report::warning(format_args!("block-over-budget: the block is empty: {why}"));
@@ -73,6 +76,7 @@ fn check(path: &Path, text: &str) -> anyhow::Result<Outcome> {
         .replace("\r\n", "\n");
     let now = if text.is_empty() { String::new() } else { format!("{}\n", text.trim_end_matches('\n')) };
     if committed == now {
+        report::result(format_args!("{shown} is what the agent sees\n"));
         return Ok(Outcome::Fine);
     }
     let difference = TextDiff::from_lines(&committed, &now);

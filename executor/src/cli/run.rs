@@ -8,8 +8,10 @@ use mcplan_compiler::Compilation;
 use mcplan_compiler::prompt_template::Template;
 use tokio_util::sync::CancellationToken;
 
-use super::project::Project;
+use super::caller;
+use super::project::{Project, Which};
 use super::report::{self, CouldNot, Outcome};
+use crate::core::caller::Caller;
 use crate::core::session::{Disclosure, DisclosureSetting};
 use crate::core::tokens;
 use crate::runtime::connection::Context;
@@ -28,9 +30,15 @@ pub(super) struct Run {
     /// Be an MCP server on stdin and stdout
     #[arg(long, required = true)]
     stdio: bool,
-    /// How a session learns of deferred tools
-    #[arg(long, value_enum, default_value_t = DisclosureArgument::Auto, value_name = "MODE")]
-    disclosure: DisclosureArgument,
+    /// Serve this agent [default: lead]
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+    /// The directory that the session works in [default: the current one]
+    #[arg(long, value_name = "DIR")]
+    workspace: Option<PathBuf>,
+    /// How a session learns of deferred tools [default: `serve.disclosure`]
+    #[arg(long, value_enum, value_name = "MODE")]
+    disclosure: Option<DisclosureArgument>,
     /// Don't follow changes of the files
     #[arg(long)]
     no_watch: bool,
@@ -69,28 +77,31 @@ impl Run {
         !self.no_guard && !process::guard::is_present() && std::process::id() != 1
     }
 
-    pub(super) fn run(&self, config: Option<PathBuf>) -> anyhow::Result<Outcome> {
+    pub(super) fn run(&self, which: &Which) -> anyhow::Result<Outcome> {
         process::guard::adopt()?;
-        let project = Project::find(config)?;
-        let program = match program(&project, project.compile()?)? {
+        let project = Project::find(which)?;
+        let program = match program(&project, compile(&project)?)? {
             Ok(program) => program,
             Err(outcome) => return Ok(outcome),
         };
+        let here = std::env::current_dir().ok();
+        let caller = caller(&program.plan, self.agent.as_deref(), self.workspace.as_deref().or(here.as_deref()))?;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        let outcome = runtime.block_on(self.serve(project, program));
+        let outcome = runtime.block_on(self.serve(project, program, caller));
         // A read of stdin that waits in a thread must not keep us.
         runtime.shutdown_background();
         process::sweep(std::time::Duration::from_secs(2));
         outcome
     }
 
-    async fn serve(&self, project: Project, program: Program) -> anyhow::Result<Outcome> {
+    async fn serve(&self, project: Project, program: Program, caller: Caller) -> anyhow::Result<Outcome> {
         let mut signals = Signals::new()?;
+        let disclosure = self.disclosure.map_or_else(|| program.plan.serve.disclosure.into(), DisclosureSetting::from);
         let (executor, task) = Executor::start(program, Context::of_process(&project.directory));
         let stop = CancellationToken::new();
         let following = self.follow(&project, &executor)?;
         let streams = rmcp::transport::stdio_pipes();
-        let mut serving = std::pin::pin!(mcp::serve(executor.clone(), self.disclosure.into(), streams, stop.clone()));
+        let mut serving = std::pin::pin!(mcp::serve(executor.clone(), disclosure, caller, streams, stop.clone()));
         let served = tokio::select! {
             served = &mut serving => served,
             _ = signals.stop() => {
@@ -129,11 +140,11 @@ impl Run {
 /// What the files of a project say now.
 fn load(project: &Project) -> Loaded {
     let mut files = vec![project.config.clone(), project.lock.clone()];
-    let compilation = match project.compile() {
+    let compilation = match compile(project) {
         Ok(compilation) => compilation,
         Err(problem) => return Loaded { program: Err(problem.to_string()), files, warnings: Vec::new() },
     };
-    files.extend(compilation.files.iter().skip(1).map(|file| project.directory.join(file)));
+    files.extend(project.files(&compilation));
     let mut warnings = Vec::new();
     let program = match judge(project, &compilation) {
         Ok((program, stale)) => {
@@ -147,6 +158,13 @@ fn load(project: &Project) -> Loaded {
         Err(Refused::Other(problem)) => Err(problem.to_string()),
     };
     Loaded { program, files, warnings }
+}
+
+/// Compiles what is to be run: its plugins are asked, and one that fails costs only its own servers.
+fn compile(project: &Project) -> Result<Compilation, CouldNot> {
+    let (compilation, failed) = project.compile_and_run_plugins()?;
+    failed.iter().for_each(|failure| tracing::warn!("{failure}"));
+    Ok(compilation)
 }
 
 enum Refused {

@@ -1,16 +1,14 @@
 //! `mcplan search`: the tools that a query finds, from the lock, offline.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
 
-use super::project::Project;
+use super::project::{Project, Which};
 use super::report::{self, Outcome};
 use super::snapshot_of;
 use crate::core::prompt::clean;
-use crate::core::snapshot::SEARCH_LIMIT;
 
 /// Search the tools, from the lock: what an agent's search would find
 #[derive(Debug, Args)]
@@ -18,9 +16,12 @@ pub(super) struct SearchCommand {
     /// What the tool should do, or its name
     #[arg(required = true)]
     query: Vec<String>,
-    /// Most tools to show, 1 to 50; exact names come on top of it
-    #[arg(long, default_value_t = SEARCH_LIMIT)]
-    limit: usize,
+    /// Most tools to show, 1 to 50; exact names come on top of it [default: `search.limit`]
+    #[arg(long)]
+    limit: Option<usize>,
+    /// What this agent sees [default: lead]
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
     /// Only tools of this server
     #[arg(long)]
     server: Option<String>,
@@ -30,13 +31,14 @@ pub(super) struct SearchCommand {
 }
 
 impl SearchCommand {
-    pub(super) fn run(&self, config: Option<PathBuf>) -> anyhow::Result<Outcome> {
-        let project = Project::find(config)?;
+    pub(super) fn run(&self, which: &Which) -> anyhow::Result<Outcome> {
+        let project = Project::find(which)?;
         let lock = project.need_lock()?;
         project.warn_if_stale(&lock);
-        let snapshot = snapshot_of(&lock)?;
+        let snapshot = snapshot_of(&lock, self.agent.as_deref())?;
         let query = self.query.join(" ");
-        let hits = snapshot.search(std::slice::from_ref(&query), self.server.as_deref(), self.limit);
+        let limit = self.limit.unwrap_or(lock.plan.search.limit);
+        let hits = snapshot.catalog.search(std::slice::from_ref(&query), self.server.as_deref(), limit);
         if self.json {
             let hits: Vec<_> = hits
                 .iter()

@@ -1,14 +1,21 @@
 //! `mcplan validate`: compiles, offline, runs nothing.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use mcplan_compiler::diagnostic::Severity;
-use mcplan_compiler::{Compilation, json, render};
+use mcplan_compiler::code::Code;
+use mcplan_compiler::config::Config;
+use mcplan_compiler::diagnostic::{self, Diagnostic, Severity};
+use mcplan_compiler::lint::locked::{Locked, Target};
+use mcplan_compiler::lock::Lock;
+use mcplan_compiler::plan::Plan;
+use mcplan_compiler::{Compilation, json, lint, render};
 use serde_json::{Value, json};
 
-use super::project::Project;
+use super::project::{Project, Which};
 use super::report::{self, CouldNot, Count, Outcome};
+use crate::core::catalog::Listing;
+use crate::runtime::process;
 
 /// Check configs: every mistake in one run, offline, nothing is started.
 #[derive(Debug, Args)]
@@ -21,6 +28,35 @@ pub(super) struct Validate {
     /// Fail on warnings too
     #[arg(long)]
     deny_warnings: bool,
+    /// Also check that each variable is set and each command is there, on this machine
+    #[arg(long)]
+    env: bool,
+    /// The file is another program's: let its own keys be
+    #[arg(long)]
+    host_keys: bool,
+    /// Hold the locked tools against what a provider or host takes
+    #[arg(long, value_enum)]
+    target: Option<TargetArgument>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum TargetArgument {
+    Anthropic,
+    Openai,
+    Cursor,
+    /// Nothing but the specification
+    Spec,
+}
+
+impl From<TargetArgument> for Target {
+    fn from(argument: TargetArgument) -> Self {
+        match argument {
+            TargetArgument::Anthropic => Self::Anthropic,
+            TargetArgument::Openai => Self::OpenAi,
+            TargetArgument::Cursor => Self::Cursor,
+            TargetArgument::Spec => Self::Spec,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -44,13 +80,14 @@ struct Checked {
 }
 
 impl Validate {
-    pub(super) fn run(&self, config: Option<PathBuf>) -> anyhow::Result<Outcome> {
-        let files = match (self.files.is_empty(), config) {
-            (true, config) => vec![Project::find(config)?.config],
-            (false, None) => self.files.clone(),
-            (false, Some(config)) => [vec![config], self.files.clone()].concat(),
+    pub(super) fn run(&self, which: &Which) -> anyhow::Result<Outcome> {
+        let projects = if self.files.is_empty() {
+            vec![Project::find(which)?]
+        } else {
+            let files = which.config.iter().chain(&self.files);
+            files.map(|file| project_of(file, which.profile.clone())).collect()
         };
-        let checked: Vec<_> = files.into_iter().map(|file| self.check(Project::new(file))).collect();
+        let checked: Vec<_> = projects.into_iter().map(|project| self.check(project)).collect();
         let root = std::env::current_dir().ok().map(|root| root.display().to_string());
         let all = || checked.iter().map(Checked::as_rendered).collect::<Vec<_>>();
         match self.format {
@@ -62,15 +99,17 @@ impl Validate {
         Ok(checked.iter().map(|file| file.outcome).max().unwrap_or(Outcome::Fine))
     }
 
-    fn check(&self, project: Project) -> Checked {
+    fn check(&self, mut project: Project) -> Checked {
+        project.host_keys = self.host_keys;
         let path = project.config.display().to_string();
-        let mut compilation = match project.compile() {
+        let mut compilation = match self.compile(&mut project) {
             Ok(compilation) => compilation,
             Err(problem) => {
                 let summary = format!("error: {problem}");
                 return Checked { path, outcome: Outcome::CouldNotFindOut, summary, found: Err(problem) };
             }
         };
+        self.add_lints(&project, &mut compilation);
         if self.deny_warnings {
             deny_warnings(&mut compilation);
         }
@@ -83,6 +122,103 @@ impl Validate {
             _ => format!("{path}: {count}"),
         };
         Checked { path, outcome, summary, found: Ok(compilation) }
+    }
+}
+
+impl Validate {
+    /// A file that holds nothing but what a fragment may hold is one: what it names may be declared elsewhere. Unless
+    /// everything it names is there, and then it makes no difference.
+    fn compile(&self, project: &mut Project) -> Result<Compilation, CouldNot> {
+        let compilation = project.compile()?;
+        if !compilation.is_fragment || project.lock.exists() {
+            return Ok(compilation);
+        }
+        project.fragment = true;
+        project.compile()
+    }
+
+    /// What the machine (`--env`) and the lock tell. A lock that is missing or broken tells nothing.
+    fn add_lints(&self, project: &Project, compilation: &mut Compilation) {
+        let Some(config) = &compilation.config else { return };
+        let mut found = Vec::new();
+        if self.env {
+            found.extend(lint::environment::lints(config, &ThisMachine::new(&project.directory)));
+        }
+        if let (Some(plan), Ok(Some(lock))) = (&compilation.plan, project.read_lock()) {
+            let locked = Locked { config, plan, lock: &lock, places: &compilation.places };
+            found.extend(locked.lints(self.target.map(Target::from)));
+            found.extend(over_budget(config, plan, &lock));
+        }
+        compilation.diagnostics.extend(found);
+        diagnostic::sort(&mut compilation.diagnostics);
+    }
+}
+
+/// How many tools the block has no room for, when the servers that are locked are still those of the plan.
+fn over_budget(config: &Config, plan: &Plan, lock: &Lock) -> Option<Diagnostic> {
+    let listings = lock.baseline(plan).map(|(name, server)| (name.clone(), Listing::from(server))).collect();
+    let block = super::snapshot(plan, &listings).ok()?.block();
+    let omitted = block.omitted.len();
+    if omitted == 0 {
+        return None;
+    }
+    let budget = config.prompt.as_ref().and_then(|prompt| prompt.budget.as_ref().map(|budget| budget.at));
+    let old = config.progressive_mcp.as_ref().map(|old| old.at);
+    let first = config.mcp_servers.iter().flatten().map(|entry| entry.at).next();
+    let at = budget.or(old).or(first)?;
+    let named: Vec<_> = block.omitted.iter().take(OMITTED_SHOWN).map(|name| format!("`{name}`")).collect();
+    let more = if omitted > OMITTED_SHOWN { format!(" and {} more", omitted - OMITTED_SHOWN) } else { String::new() };
+    let total = omitted + block.included.len();
+    Some(
+        Diagnostic::new(
+            Code::ListingOverBudget,
+            at,
+            format!("the block has no room for {omitted} of {total} deferred tools"),
+        )
+        .help(format!("left out: {}{more}; search finds them all the same", named.join(", "))),
+    )
+}
+
+/// How many of the tools without room are named.
+const OMITTED_SHOWN: usize = 5;
+
+/// `X.PROFILE.yml` beside `X.yml` is checked laid over it; any other file by itself.
+fn project_of(file: &Path, profile: Option<String>) -> Project {
+    let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let parts: Vec<_> = name.rsplitn(3, '.').collect();
+    if let ([ending, own, stem], None) = (parts.as_slice(), &profile) {
+        let base = file.with_file_name(format!("{stem}.{ending}"));
+        if base.exists() && matches!(*ending, "yml" | "yaml") {
+            return Project::new(base, Some((*own).to_owned()));
+        }
+    }
+    Project::new(file.to_owned(), profile)
+}
+
+/// What this machine has.
+struct ThisMachine<'a> {
+    directory: &'a Path,
+    path: Option<String>,
+}
+
+impl<'a> ThisMachine<'a> {
+    fn new(directory: &'a Path) -> Self {
+        Self { directory, path: std::env::var("PATH").ok() }
+    }
+}
+
+impl lint::environment::Machine for ThisMachine<'_> {
+    fn variable(&self, name: &str) -> Option<bool> {
+        std::env::var_os(name).map(|value| !value.is_empty())
+    }
+
+    fn has_command(&self, program: &str) -> bool {
+        // The executor starts its own binary under that name.
+        program == "mcplan" || process::resolve(program, self.path.as_deref(), self.directory).is_ok()
+    }
+
+    fn has_file(&self, path: &str) -> bool {
+        std::fs::File::open(self.directory.join(path)).is_ok()
     }
 }
 

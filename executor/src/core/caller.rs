@@ -51,7 +51,8 @@ mod tests {
 
     fn inside(globs: &str, workspace: Option<&str>) -> bool {
         let plan = plan(&format!("mcp_servers: [{{ name: a, command: x, workspaces: {globs} }}]"));
-        let caller = Caller { workspace: workspace.map(str::to_owned), home: Some("/home/me".into()), ..Caller::lead() };
+        let caller =
+            Caller { workspace: workspace.map(str::to_owned), home: Some("/home/me".into()), ..Caller::lead() };
         caller.is_in_workspace_of(&plan.servers[0])
     }
 

@@ -48,7 +48,8 @@ impl From<&LockedServer> for Listing {
 
 /// What each tool says of itself.
 fn hints(tools: &[Entry<Tool>]) -> BTreeMap<String, bool> {
-    let hint = |tool: &Entry<Tool>| tool.known.annotations.as_ref().and_then(|hints| hints.read_only_hint) == Some(true);
+    let hint =
+        |tool: &Entry<Tool>| tool.known.annotations.as_ref().and_then(|hints| hints.read_only_hint) == Some(true);
     tools.iter().map(|tool| (tool.known.name.clone(), hint(tool))).collect()
 }
 

@@ -53,16 +53,13 @@ pub enum PluginError {
 }
 
 /// Runs each plugin with `config` on its stdin; blocks until all have ended.
-pub fn run(
-    plugins: &[Plugin],
-    config: &str,
-    context: &Context,
-) -> BTreeMap<ServerName, Result<String, PluginError>> {
+pub fn run(plugins: &[Plugin], config: &str, context: &Context) -> BTreeMap<ServerName, Result<String, PluginError>> {
     std::thread::scope(|scope| {
         let running: Vec<_> =
             plugins.iter().map(|plugin| (plugin, scope.spawn(|| run_one(plugin, config, context)))).collect();
         let ended = running.into_iter().map(|(plugin, thread)| {
-            let result = thread.join().unwrap_or_else(|_| Err(PluginError::Failed("it crashed mcplan's thread".to_owned())));
+            let result =
+                thread.join().unwrap_or_else(|_| Err(PluginError::Failed("it crashed mcplan's thread".to_owned())));
             (plugin.name.clone(), result)
         });
         ended.collect()

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use mcplan_compiler::interpolate::{Reference, Template};
 use mcplan_compiler::name::ServerName;
-use mcplan_compiler::plan::{Plugin, Launch, Server};
+use mcplan_compiler::plan::{Launch, Plugin, Server};
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::environment;
@@ -152,7 +152,8 @@ pub fn open_plugin(plugin: &Plugin, sources: Sources<'_>) -> Result<(OpenedPlugi
     let command = plugin.command.iter().enumerate();
     let command = command.map(|(index, word)| value(format!("command[{index}]"), word)).collect::<Result<_, _>>()?;
     let env = plugin.env.iter();
-    let env = env.map(|(name, text)| Ok((name.clone(), value(format!("env.{name}"), text)?))).collect::<Result<_, _>>()?;
+    let env =
+        env.map(|(name, text)| Ok((name.clone(), value(format!("env.{name}"), text)?))).collect::<Result<_, _>>()?;
     Ok((OpenedPlugin { command, env }, Mask::new(found)))
 }
 

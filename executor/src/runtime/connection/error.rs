@@ -42,7 +42,9 @@ pub enum ConnectError {
     #[error("{0}")]
     Secret(#[from] SecretError),
     /// A transport that this version can't speak.
-    #[error("server `{server}` uses the transport `{transport}`, which this version can't speak; use streamable_http if the server offers it")]
+    #[error(
+        "server `{server}` uses the transport `{transport}`, which this version can't speak; use streamable_http if the server offers it"
+    )]
     Transport {
         /// The server.
         server: ServerName,
