@@ -52,6 +52,7 @@ mod unix {
         ("the_guard_hands_on_signals_streams_and_status", the_guard_hands_on_signals_streams_and_status),
         ("the_executor_is_killed_and_nothing_survives", the_executor_is_killed_and_nothing_survives),
         ("the_guard_is_killed_and_nothing_survives", the_guard_is_killed_and_nothing_survives),
+        ("an_executor_whose_guard_is_gone_does_not_start", an_executor_whose_guard_is_gone_does_not_start),
     ];
 
     pub fn main() -> ExitCode {
@@ -322,5 +323,14 @@ mod unix {
         let status = waitpid(guarded.executor, None).unwrap();
         assert_eq!(status, nix::sys::wait::WaitStatus::Exited(guarded.executor, 42), "it was told by SIGTERM");
         assert_no_children();
+    }
+
+    fn an_executor_whose_guard_is_gone_does_not_start() {
+        if !cfg!(target_os = "linux") {
+            return;
+        }
+        let mut executor = Command::new(std::env::current_exe().unwrap());
+        let status = executor.args(["fault", "executor"]).env("MCPLAN_GUARD", "1").status().unwrap();
+        assert_eq!(status.code(), Some(99));
     }
 }

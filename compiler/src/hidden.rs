@@ -5,7 +5,8 @@
 /// Whether `c` shows nothing by itself: zero width, bidirectional control, tag, variation selector, filler, joiner.
 ///
 /// That is Unicode's Default_Ignorable_Code_Point and the interlinear annotation marks. Controls such as escape count
-/// too; tab, line feed and carriage return are white space and don't.
+/// too; tab, line feed and carriage return are white space and don't. Nor do U+FE0E and U+FE0F, which say whether the
+/// character before them is drawn as text or in colour: many an honest emoji (`⚠️`) ends with one.
 pub fn is_hidden(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{b}' | '\u{c}');
@@ -14,7 +15,7 @@ pub fn is_hidden(c: char) -> bool {
         '\u{80}'..='\u{84}' | '\u{86}'..='\u{9f}'
         | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
         | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-        | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+        | '\u{3164}' | '\u{fe00}'..='\u{fe0d}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
         | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
@@ -27,7 +28,7 @@ mod tests {
         for c in ['\0', '\u{1b}', '\u{7f}', '\u{200b}', '\u{202e}', '\u{2066}', '\u{feff}', '\u{e0041}', '\u{e0101}'] {
             assert!(is_hidden(c), "{c:?}");
         }
-        for c in ['a', ' ', '\n', '\t', '\u{85}', '\u{2028}', 'é', '漢', '🙂', '\u{301}'] {
+        for c in ['a', ' ', '\n', '\t', '\u{85}', '\u{2028}', 'é', '漢', '🙂', '\u{301}', '\u{fe0f}'] {
             assert!(!is_hidden(c), "{c:?}");
         }
     }

@@ -44,11 +44,8 @@ impl Logging {
         };
         let ours = filter_fn(|meta| {
             let target = meta.target();
-            // rmcp tells whole messages even in its warnings.
-            if target.starts_with("rmcp") {
-                return *meta.level() <= Level::ERROR;
-            }
-            target.starts_with("mcplan") || *meta.level() <= Level::WARN
+            // rmcp tells whole messages in its warnings; what it has to say we say ourselves, with the server's name.
+            !target.starts_with("rmcp") && (target.starts_with("mcplan") || *meta.level() <= Level::WARN)
         });
         let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
         let layer = match self.log_format {

@@ -70,14 +70,22 @@ pub(super) fn result(text: impl fmt::Display) {
     let _closed = write!(anstream::stdout(), "{text}");
 }
 
+/// A signal ended the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("interrupted")]
+pub(super) struct Interrupted(pub u8);
+
 /// Ends a command.
 pub(super) fn finish(result: anyhow::Result<Outcome>) -> ExitCode {
     match result {
         Ok(outcome) => outcome.into(),
-        Err(problem) => {
-            error(format_args!("{problem:#}"));
-            Outcome::CouldNotFindOut.into()
-        }
+        Err(problem) => match problem.downcast_ref() {
+            Some(Interrupted(code)) => ExitCode::from(*code),
+            None => {
+                error(format_args!("{problem:#}"));
+                Outcome::CouldNotFindOut.into()
+            }
+        },
     }
 }
 

@@ -155,6 +155,11 @@ impl Lifecycle {
         &self.state
     }
 
+    /// The last attempt that was begun, or is waited for.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
     /// Attempts since the last success.
     pub fn attempts(&self) -> u32 {
         self.attempts

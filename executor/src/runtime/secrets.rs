@@ -197,10 +197,11 @@ fn look_up(
 /// A file's text without its final newline.
 fn read(path: &Path) -> Result<String, String> {
     use std::io::Read as _;
-    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
-    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+    // Looked at first, because opening a pipe waits for its other end.
+    if !std::fs::metadata(path).map_err(|error| error.to_string())?.is_file() {
         return Err("not a regular file".to_owned());
     }
+    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
     let mut text = String::new();
     file.take(FILE_MAX + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
     if text.len() as u64 > FILE_MAX {

@@ -20,7 +20,7 @@ pub struct Document {
 }
 
 /// Most parameters of a tool that are read, and how deep in its schema.
-const PARAMETERS_MAX: usize = 64;
+pub(super) const PARAMETERS_MAX: usize = 64;
 const DEPTH_MAX: usize = 4;
 
 /// The parameters that a JSON Schema declares, nested ones included, with their descriptions.

@@ -4,6 +4,7 @@
 //! The same tools give the same ranking in whatever order they were loaded. What the numbers here are worth is
 //! measured by `benches/search_quality.rs`.
 
+mod counts;
 mod document;
 mod exact;
 mod synonyms;
@@ -12,6 +13,7 @@ mod words;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 
+use counts::Counts;
 pub use document::{Document, parameters};
 use exact::Names;
 use synonyms::synonyms;
@@ -22,29 +24,9 @@ pub const LIMIT: RangeInclusive<usize> = 1..=50;
 pub const QUERY_MAX_CHARS: usize = 2000;
 /// Different terms of a query that are looked up.
 const TERMS_MAX: usize = 64;
-/// Characters of a tool's description, and of all its parameters' descriptions, that are indexed.
-const TEXT_MAX_CHARS: usize = 4000;
-
-/// How much a field says, and how much its length takes from that.
-struct Field {
-    weight: f32,
-    length: f32,
-}
-
-const FIELDS: [Field; 6] = [
-    Field { weight: 3.0, length: 0.5 },  // name
-    Field { weight: 2.0, length: 0.5 },  // title
-    Field { weight: 1.2, length: 0.0 },  // server
-    Field { weight: 1.0, length: 0.75 }, // description
-    Field { weight: 0.9, length: 0.75 }, // names of parameters
-    Field { weight: 0.3, length: 0.75 }, // descriptions of parameters
-];
-const NAME: usize = 0;
 
 /// How soon more of the same term stops to count.
 const SATURATION: f32 = 1.4;
-/// A term that stands in a field more often counts this often.
-const REPEATS_MAX: u16 = 3;
 /// How much of a score depends on how many of the query's terms were met.
 const COVERAGE: f32 = 0.25;
 /// What a match is worth whose word in a name only starts with the query's, or is one typing error away.
@@ -259,102 +241,6 @@ fn query_terms(query: &str) -> Vec<String> {
         }
     });
     terms
-}
-
-/// What is counted while documents are read.
-#[derive(Default)]
-struct Counts {
-    terms: HashMap<String, u32>,
-    in_name: Vec<bool>,
-    /// Words in lower case that were seen, so that each is stemmed once; stop words are `None`.
-    seen: HashMap<String, Option<u32>>,
-    /// By document: how often each term stands in each field.
-    documents: Vec<(Vec<(u32, [u16; FIELDS.len()])>, [u32; FIELDS.len()])>,
-}
-
-impl Counts {
-    fn add(&mut self, document: &Document) {
-        let mut found: Vec<(u32, usize)> = Vec::new();
-        let mut read = |field: usize, text: &str| self.words(text, |id| found.push((id, field)));
-        read(NAME, &document.bare);
-        read(1, &document.title);
-        read(2, &document.server);
-        read(3, bounded(&document.description, TEXT_MAX_CHARS));
-        let mut left = TEXT_MAX_CHARS;
-        for (name, description) in &document.parameters {
-            read(4, name);
-            let description = bounded(description, left);
-            left -= description.chars().count();
-            read(5, description);
-        }
-        let mut lengths = [0; FIELDS.len()];
-        found.sort_unstable();
-        let mut terms: Vec<(u32, [u16; FIELDS.len()])> = Vec::new();
-        for (id, field) in found {
-            lengths[field] += 1;
-            self.in_name[id as usize] |= field == NAME;
-            match terms.last_mut() {
-                Some((last, counts)) if *last == id => counts[field] = counts[field].saturating_add(1),
-                _ => {
-                    let mut counts = [0; FIELDS.len()];
-                    counts[field] = 1;
-                    terms.push((id, counts));
-                }
-            }
-        }
-        self.documents.push((terms, lengths));
-    }
-
-    fn words(&mut self, text: &str, mut each: impl FnMut(u32)) {
-        words::split(text, |word| {
-            let id = match self.seen.get(word) {
-                Some(id) => *id,
-                None => {
-                    let id = (!words::is_stop_word(word)).then(|| {
-                        let next = self.terms.len() as u32;
-                        *self.terms.entry(words::term(word)).or_insert_with(|| {
-                            self.in_name.push(false);
-                            next
-                        })
-                    });
-                    self.seen.insert(word.to_owned(), id);
-                    id
-                }
-            };
-            if let Some(id) = id {
-                each(id);
-            }
-        });
-    }
-
-    /// BM25F: the weighted frequencies of all fields, each by its own length, make one.
-    fn weigh(&self) -> Vec<Vec<(u32, f32)>> {
-        let mut totals = [0u64; FIELDS.len()];
-        for (_, lengths) in &self.documents {
-            for (total, length) in totals.iter_mut().zip(lengths) {
-                *total += u64::from(*length);
-            }
-        }
-        let average = totals.map(|total| (total as f32 / self.documents.len().max(1) as f32).max(1.0));
-        let mut postings = vec![Vec::new(); self.terms.len()];
-        for (index, (terms, lengths)) in self.documents.iter().enumerate() {
-            for (id, counts) in terms {
-                let weight = (0..FIELDS.len())
-                    .map(|field| {
-                        let Field { weight, length } = FIELDS[field];
-                        let relative = lengths[field] as f32 / average[field];
-                        weight * f32::from(counts[field].min(REPEATS_MAX)) / (1.0 - length + length * relative)
-                    })
-                    .sum();
-                postings[*id as usize].push((index as u32, weight));
-            }
-        }
-        postings
-    }
-}
-
-fn bounded(text: &str, chars: usize) -> &str {
-    text.char_indices().nth(chars).map_or(text, |(end, _)| &text[..end])
 }
 
 #[cfg(test)]

@@ -180,6 +180,10 @@ impl Task {
     async fn run(mut self) {
         let end = self.live().await;
         let asked = matches!(end, End::Asked);
+        if matches!(end, End::Exited) {
+            // What it said last is still in the pipe, and may be an answer; whoever holds the pipe open has no say.
+            let _ = tokio::time::timeout(OWN_END, self.attended.closed.cancelled()).await;
+        }
         let reason = self.reason(&end).await;
         let exit = match end {
             End::Exited | End::StreamEnded => self.attended.own_end().await,

@@ -43,6 +43,29 @@ pub(super) struct Caller {
     pub(super) cancel: CancellationToken,
 }
 
+/// Something that a server can be asked, once the gate has allowed it.
+pub trait Operation {
+    /// The protocol's name for it.
+    const METHOD: &'static str;
+    /// Its parameters, without `_meta`.
+    fn params(&self) -> Map<String, Value>;
+    /// The request's `_meta`; the progress token in it is ours whatever it says.
+    fn meta(&self) -> Map<String, Value>;
+}
+
+impl Operation for Call {
+    const METHOD: &'static str = "tools/call";
+
+    fn params(&self) -> Map<String, Value> {
+        let arguments = Value::Object(self.arguments.clone());
+        Map::from_iter([("name".to_owned(), json!(self.tool)), ("arguments".to_owned(), arguments)])
+    }
+
+    fn meta(&self) -> Map<String, Value> {
+        self.meta.clone()
+    }
+}
+
 impl Connection {
     /// Calls a tool and gives its result as the server wrote it, byte for byte.
     ///
@@ -61,18 +84,31 @@ impl Connection {
     }
 
     pub(super) async fn send(&self, call: &Call, caller: Caller) -> Result<Box<RawValue>, CallError> {
-        let mut params = Map::new();
-        params.insert("name".to_owned(), json!(call.tool));
-        params.insert("arguments".to_owned(), Value::Object(call.arguments.clone()));
         let limits = &self.inner.limits;
-        let request = Request {
-            method: "tools/call",
-            params,
-            meta: call.meta.clone(),
-            limits: vec![(Limit::Call, limits.call_timeout_seconds), (Limit::Idle, limits.idle_timeout_seconds)],
-            repeatable: self.inner.is_repeatable(&call.tool),
-        };
-        self.inner.request(request, caller).await
+        let limits = vec![(Limit::Call, limits.call_timeout_seconds), (Limit::Idle, limits.idle_timeout_seconds)];
+        self.inner.request(Request::of(call, limits, self.inner.is_repeatable(&call.tool)), caller).await
+    }
+
+    /// Asks for anything but a tool call, within `request_timeout_seconds`, and gives the result as it was written. Such
+    /// a request only reads, so it is repeated when the server has forgotten our session.
+    ///
+    /// # Errors
+    /// The server's own error, or why there is no answer.
+    pub async fn ask<O: Operation>(
+        &self,
+        operation: &Allowed<O>,
+        cancel: CancellationToken,
+    ) -> Result<Box<RawValue>, CallError> {
+        let limits = vec![(Limit::Request, self.inner.limits.request_timeout_seconds)];
+        let request = Request::of(operation.get(), limits, true);
+        self.inner.request(request, Caller { progress: None, cancel }).await
+    }
+}
+
+impl Request {
+    fn of<O: Operation>(operation: &O, limits: Vec<(Limit, f64)>, repeatable: bool) -> Self {
+        let (params, meta) = (operation.params(), operation.meta());
+        Self { method: O::METHOD, params, meta, limits, repeatable }
     }
 }
 

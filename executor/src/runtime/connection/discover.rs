@@ -127,8 +127,7 @@ impl Inner {
             repeatable: true,
         };
         let result = self.request(request, Caller::default()).await?;
-        Page::read(&result, list.key)
-            .map_err(|cause| CallError::Protocol { server: self.server.clone(), cause: format!("{cause}") })
+        Page::read(&result, list.key).map_err(|cause| CallError::Protocol { server: self.server.clone(), cause })
     }
 }
 

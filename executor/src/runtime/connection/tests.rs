@@ -1,14 +1,20 @@
 //! Protocol behaviour over in-memory streams, with the clock paused; HTTP and processes have files of their own.
 
+use std::time::Duration;
+
+use super::attend::Attended;
 use super::call::Caller;
+use super::open::over_streams;
 use super::*;
 use crate::core::gate::Call;
-use serde_json::{Value, json};
+use mcplan_compiler::plan::{Launch, Server};
+use serde_json::{Map, Value, json};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, duplex, split,
 };
 
 mod http;
+#[cfg(unix)]
 mod process;
 
 pub(super) fn server(launch: Value, limits: Value) -> Server {
@@ -43,8 +49,6 @@ pub(super) fn tool_call(tool: &str, arguments: Value) -> Call {
         meta: Map::new(),
     }
 }
-
-use serde_json::Map;
 
 /// A server that says what a test tells it to.
 struct Fake {

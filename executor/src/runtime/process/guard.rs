@@ -162,6 +162,6 @@ mod other {
 }
 
 #[cfg(unix)]
-#[cfg_attr(target_os = "linux", allow(dead_code, unreachable_pub))]
+#[cfg_attr(target_os = "linux", allow(dead_code))]
 #[path = "guard_unix.rs"]
 mod unix;

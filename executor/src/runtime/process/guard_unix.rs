@@ -21,7 +21,7 @@ const FORWARDED: [Signal; 6] =
 
 /// What the executor tells the guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub(crate) enum Told {
     /// A child was started, in a group of this number.
     Started(i32),
     /// That group has been killed.
@@ -32,7 +32,7 @@ pub enum Told {
 static LINE: Mutex<Option<UnixStream>> = Mutex::new(None);
 
 /// Tells the guard, if there is one.
-pub fn tell(told: Told) {
+pub(crate) fn tell(told: Told) {
     if let Some(line) = LINE.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
         let _ = match told {
             Told::Started(group) => writeln!(line, "+{group}"),

@@ -10,6 +10,7 @@ use std::os::fd::AsRawFd;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{Pid, getpid};
@@ -136,6 +137,8 @@ impl Family {
         let me = getpid().as_raw();
         let session = processes.iter().find(|process| process.pid == me).map_or(0, |process| process.session);
         let leaders = locked(&LEADERS).clone();
+        // Only a subreaper gets orphans; without being one, a child in another session is somebody's own.
+        let adopts = prctl::get_child_subreaper().unwrap_or(false);
         let roots = processes
             .iter()
             .filter(|process| {
@@ -146,7 +149,7 @@ impl Family {
                     && (same(self.leader, self.started)
                         || self.known.get(&process.pid) == Some(&process.started)
                         || process.group == self.leader
-                        || (process.parent == me && self.owns_orphan(process, session, &leaders)))
+                        || (process.parent == me && adopts && self.owns_orphan(process, session, &leaders)))
             })
             .map(|process| process.pid)
             .collect();

@@ -98,6 +98,25 @@ async fn one_that_left_the_group_is_found_in_the_tree_and_by_its_pipes() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
+async fn an_orphan_that_ended_by_itself_leaves_no_zombie() {
+    nix::sys::prctl::set_child_subreaper(true).unwrap();
+    let (mut child, mut lines, stdin) = shell("(sh -c 'echo $$; read -r line' &); read -r line");
+    let orphan = pid(&mut lines).await;
+    drop(stdin);
+    child.wait().await;
+    while is_alive(orphan) {
+        tokio::task::yield_now().await;
+    }
+    let is_there = || Path::new(&format!("/proc/{orphan}")).exists();
+    assert!(is_there(), "a zombie that nobody waits for");
+    reap();
+    assert!(is_there(), "at first sight its owner may be about to wait");
+    reap();
+    assert!(!is_there());
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
 async fn dropping_kills_at_once() {
     let (child, mut lines, _stdin) = shell("trap '' INT TERM; sleep 1000 & echo $!; while :; do sleep 1; done");
     let grandchild = pid(&mut lines).await;

@@ -207,12 +207,11 @@ impl Client {
         if is_json
             && !is_closed
             && let JsonRpcMessage::Request(request) = message
+            && let Some(JsonRpcMessage::Error(mut error)) = raw::message(&body, &self.typed)
         {
-            if let Some(JsonRpcMessage::Error(mut error)) = raw::message(&body, &self.typed) {
-                // What refuses a message before reading it can't know its id.
-                error.id = Some(request.id.clone());
-                return Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), None));
-            }
+            // What refuses a message before reading it can't know its id.
+            error.id = Some(request.id.clone());
+            return Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), None));
         }
         let body = one_line(&String::from_utf8_lossy(&body));
         Err(self.failed(HttpError::Status { status: status.as_u16(), body }))

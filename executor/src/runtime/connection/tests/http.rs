@@ -1,12 +1,13 @@
 //! Streamable HTTP against a small server of our own, on loopback.
 
 use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
+use futures::StreamExt as _;
 
 use super::*;
 
@@ -27,7 +28,8 @@ struct Shared {
     /// Answers to a method instead of the usual one; `{id}` is filled in.
     instead: Mutex<Vec<(&'static str, Answer)>>,
     headers: Mutex<Vec<String>>,
-    gets: bool,
+    /// What the next stream that is opened with GET says; none is offered without.
+    stream: Mutex<Option<mpsc::Receiver<String>>>,
 }
 
 impl Remote {
@@ -38,7 +40,7 @@ impl Remote {
             tools,
             instead: Mutex::default(),
             headers: Mutex::default(),
-            gets: false,
+            stream: Mutex::default(),
         };
         let remote = Self { shared: Arc::new(shared) };
         let app = Router::new().fallback(serve).with_state(remote.clone());
@@ -75,8 +77,13 @@ fn respond(status: u16, kind: &str, body: String, session: Option<usize>) -> Res
 
 async fn serve(State(Remote { shared }): State<Remote>, request: Request) -> Response {
     let given = request.headers().get("mcp-session-id").map(|id| id.to_str().unwrap().to_owned()).unwrap_or_default();
-    if request.method() == "GET" && !shared.gets {
-        return respond(405, "", String::new(), None);
+    if request.method() == "GET" {
+        let Some(mut said) = shared.stream.lock().unwrap().take() else {
+            return respond(405, "", String::new(), None);
+        };
+        let events = futures::stream::poll_fn(move |context| said.poll_recv(context)).map(Ok::<_, std::io::Error>);
+        let response = Response::builder().header("content-type", "text/event-stream");
+        return response.body(Body::from_stream(events)).unwrap();
     }
     if request.method() == "DELETE" {
         shared.seen.lock().unwrap().push(("DELETE".to_owned(), given));
@@ -246,6 +253,35 @@ async fn nobody_there_and_bad_urls() {
 }
 
 #[tokio::test]
+async fn what_a_server_says_by_itself_is_heard() {
+    let (remote, url, server) = Remote::start(TOOLS).await;
+    let (say, said) = mpsc::channel(4);
+    *remote.shared.stream.lock().unwrap() = Some(said);
+    let (outcome, mut events) = dial_http(&remote_server(&url, json!({}))).await;
+    let (connection, _) = outcome.unwrap();
+    let notice = r#"{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}"#;
+    say.send(format!("data: {notice}\n\n")).await.unwrap();
+    assert_eq!(events.recv().await, Some(Event::ListChanged(Kind::Prompts)));
+    // The end of the stream is not the end of the server.
+    drop(say);
+    assert_eq!(call(&connection, "write").await.unwrap(), ODD);
+    server.abort();
+}
+
+#[tokio::test]
+async fn an_answer_over_the_limit_fails_its_call_alone() {
+    let (remote, url, server) = Remote::start(TOOLS).await;
+    let (outcome, _events) = dial_http(&remote_server(&url, json!({}))).await;
+    let (connection, _) = outcome.unwrap();
+    let long = format!(r#"{{"jsonrpc":"2.0","id":{{id}},"result":{{"t":"{}"}}}}"#, "x".repeat(17 << 20));
+    remote.instead("tools/call", 200, "application/json", &long);
+    let error = call(&connection, "write").await.unwrap_err();
+    assert!(matches!(error, CallError::TooLong { .. }), "{error}");
+    assert_eq!(call(&connection, "write").await.unwrap(), ODD);
+    server.abort();
+}
+
+#[tokio::test]
 async fn a_server_that_is_gone_ends_the_connection() {
     let (_remote, url, server) = Remote::start(TOOLS).await;
     let (outcome, mut events) = dial_http(&remote_server(&url, json!({}))).await;
@@ -254,9 +290,8 @@ async fn a_server_that_is_gone_ends_the_connection() {
     // A kept-alive connection may still answer or break once; after that nobody listens.
     while !matches!(call(&connection, "write").await, Err(CallError::Lost { .. })) {}
     let closed = loop {
-        match events.recv().await.unwrap() {
-            Event::Closed(closed) => break closed,
-            _ => {}
+        if let Event::Closed(closed) = events.recv().await.unwrap() {
+            break closed;
         }
     };
     assert!(closed.reason.starts_with("the server can't be reached: "), "{}", closed.reason);

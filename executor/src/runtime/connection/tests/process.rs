@@ -39,6 +39,15 @@ async fn a_process_answers() {
 }
 
 #[tokio::test]
+async fn an_answer_given_with_the_last_breath_counts() {
+    let rest = format!("printf '{{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}}\\n' \"$id\" '{ODD}'; exit 0");
+    for _ in 0..10 {
+        let (result, _connection, _events) = call_script(&rest).await;
+        assert_eq!(result.unwrap(), ODD);
+    }
+}
+
+#[tokio::test]
 async fn a_process_that_dies_in_a_call_says_how_and_with_what_words() {
     let (result, _connection, mut events) = call_script("echo 'out of cheese' >&2; exit 3").await;
     assert_eq!(
