@@ -18,7 +18,7 @@ use crate::diagnostic::Diagnostic;
 use crate::source::{Source, SourceId, SourceMap, Span};
 
 pub use read::{MAX_BYTES, read};
-pub use rename::{Rename, name_to_map, rename};
+pub use rename::{Rename, map_to_list, name_to_map, rename};
 pub(crate) use scalar::{Number, number as number_of};
 
 /// Deepest nesting of lists and maps, aliases expanded.
