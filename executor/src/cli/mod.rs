@@ -31,16 +31,19 @@ use report::{CouldNot, Interrupted, Outcome};
 #[command(name = "mcplan", version, about, max_term_width = 100)]
 struct Arguments {
     /// The config [default: ./config.yml, then ./mcplan.yml]
-    #[arg(short, long, global = true, value_name = "FILE")]
+    #[arg(short, long, global = true, value_name = "FILE", help_heading = COMMON)]
     config: Option<PathBuf>,
     /// When to use colours
-    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN", help_heading = COMMON)]
     color: Colour,
     #[command(flatten)]
     logging: logging::Logging,
     #[command(subcommand)]
     command: Command,
 }
+
+/// Options of every command come after its own.
+const COMMON: &str = "Common options";
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Colour {
