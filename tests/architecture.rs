@@ -119,8 +119,7 @@ fn sources(directory: &Path) -> Vec<(String, String)> {
 impl Rule {
     fn is_about(&self, file: &str) -> bool {
         let below = |part: &&str| file == *part || file.strip_prefix(*part).is_some_and(|rest| rest.starts_with('/'));
-        (self.only.is_empty() || self.only.iter().any(|part| below(&part)))
-            && !self.except.iter().any(|part| below(&part))
+        (self.only.is_empty() || self.only.iter().any(below)) && !self.except.iter().any(below)
     }
 
     /// The forbidden paths that a file names.

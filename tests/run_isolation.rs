@@ -5,10 +5,8 @@
 
 mod support;
 
-use std::io::Write as _;
-
 use serde_json::{Value, json};
-use support::client::{Client, Era};
+use support::client::Client;
 use support::{Project, config, release, scripted};
 
 #[test]
@@ -373,34 +371,4 @@ fn the_end_of_the_client_and_sigterm_end_everything() {
             }
         }
     }
-}
-
-#[test]
-fn a_client_that_never_speaks_mcp_is_told_so() {
-    let project = project(&[]);
-    let mut client = Client::connect(&project, &[], Era::Session);
-    client.hang_up();
-    let (status, _) = client.ended();
-    assert!(status.success(), "a client that says nothing is no fault: {status}");
-    let mut client = Client::connect(&project, &[], Era::Session);
-    client.line(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#);
-    assert_eq!(client.answer(1)["error"]["code"], -32602);
-    client.initialize("2025-11-25");
-    assert_eq!(client.names(), [] as [&str; 0]);
-    client.end();
-}
-
-#[test]
-fn a_line_after_another_may_come_in_pieces() {
-    let project = project(&[scripted("s", &json!({ "tools": ["echo"] }), eager(json!({})))]);
-    let mut client = Client::start(&project, &[]);
-    client.names();
-    let mut pieces = std::io::LineWriter::with_capacity(1, client.stdin());
-    pieces.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":50,").unwrap();
-    pieces.flush().unwrap();
-    pieces.write_all(b"\"method\":\"ping\"}\n{\"jsonrpc\":\"2.0\",\"id\":51,\"method\":\"ping\"}\n").unwrap();
-    drop(pieces);
-    assert_eq!(client.answer(50)["result"], json!({}));
-    assert_eq!(client.answer(51)["result"], json!({}));
-    client.end();
 }

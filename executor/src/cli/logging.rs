@@ -11,13 +11,13 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 #[derive(Debug, Args)]
 pub(super) struct Logging {
     /// Log less: only warnings (-q), only errors (-qq)
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    #[arg(short, long, global = true, help_heading = super::COMMON, action = clap::ArgAction::Count)]
     quiet: u8,
     /// Log more: every call and search (-v), everything (-vv)
-    #[arg(short, long, global = true, action = clap::ArgAction::Count, conflicts_with = "quiet")]
+    #[arg(short, long, global = true, help_heading = super::COMMON, action = clap::ArgAction::Count, conflicts_with = "quiet")]
     verbose: u8,
     /// How logs are written
-    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
+    #[arg(long, global = true, help_heading = super::COMMON, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
     log_format: LogFormat,
 }
 

@@ -38,13 +38,16 @@ struct Arguments {
     #[command(flatten)]
     which: project::Which,
     /// When to use colours
-    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN", help_heading = COMMON)]
     color: Colour,
     #[command(flatten)]
     logging: logging::Logging,
     #[command(subcommand)]
     command: Command,
 }
+
+/// Options of every command come after its own.
+const COMMON: &str = "Common options";
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Colour {

@@ -19,10 +19,10 @@ const DEFAULTS: [&str; 2] = ["config.yml", "mcplan.yml"];
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct Which {
     /// The config [default: ./config.yml, then ./mcplan.yml]
-    #[arg(short, long, global = true, value_name = "FILE")]
+    #[arg(short, long, global = true, value_name = "FILE", help_heading = super::COMMON)]
     pub config: Option<PathBuf>,
     /// Lay config.NAME.yml over config.yml
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME", help_heading = super::COMMON)]
     pub profile: Option<String>,
 }
 

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::project::{Project, Which};
-use super::report::{self, Outcome};
+use super::report::{self, CouldNot, Outcome};
 use super::snapshot_of;
 use crate::core::prompt::clean;
 
@@ -17,8 +17,8 @@ pub(super) struct SearchCommand {
     #[arg(required = true)]
     query: Vec<String>,
     /// Most tools to show, 1 to 50; exact names come on top of it [default: `search.limit`]
-    #[arg(long)]
-    limit: Option<usize>,
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=50))]
+    limit: Option<u64>,
     /// What this agent sees [default: lead]
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
@@ -36,8 +36,13 @@ impl SearchCommand {
         let lock = project.need_lock()?;
         project.warn_if_stale(&lock);
         let snapshot = snapshot_of(&lock, self.agent.as_deref())?;
+        let known: Vec<_> = lock.plan.servers.iter().map(|server| server.name.as_str()).collect();
+        if let Some(server) = self.server.as_deref().filter(|server| !known.contains(server)) {
+            let known = known.join(", ");
+            return Err(CouldNot::new(format!("there is no server `{server}`; the servers are {known}")).into());
+        }
         let query = self.query.join(" ");
-        let limit = self.limit.unwrap_or(lock.plan.search.limit);
+        let limit = self.limit.map_or(lock.plan.search.limit, |limit| limit as usize);
         let hits = snapshot.catalog.search(std::slice::from_ref(&query), self.server.as_deref(), limit);
         if self.json {
             let hits: Vec<_> = hits
@@ -57,8 +62,7 @@ impl SearchCommand {
             return Ok(Outcome::Fine);
         }
         if hits.is_empty() {
-            let servers: Vec<_> = snapshot.plan.servers.iter().map(|server| server.name.as_str()).collect();
-            report::note(format_args!("no tool found; servers: {}", servers.join(", ")));
+            report::note(format_args!("no tool found; servers: {}", known.join(", ")));
         }
         let mut out = String::new();
         for (tool, _) in hits {

@@ -44,12 +44,6 @@ impl<T> Allowed<T> {
     pub fn get(&self) -> &T {
         &self.0
     }
-
-    /// A call that no gate has seen, for the tests of what comes behind it.
-    #[cfg(test)]
-    pub(crate) fn unchecked(call: T) -> Self {
-        Self(call)
-    }
 }
 
 /// A call that may not be made. What the agent is told is the same for both reasons; the log knows which it was.

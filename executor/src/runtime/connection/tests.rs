@@ -42,6 +42,7 @@ fn fake_server(limits: Value) -> Server {
 
 pub(super) fn tool_call(tool: &str, arguments: Value) -> Call {
     Call {
+        read_only: false,
         server: ServerName::new("fake").unwrap(),
         tool: tool.to_owned(),
         exposed: serde_json::from_value(json!(format!("mcp__fake__{tool}"))).unwrap(),

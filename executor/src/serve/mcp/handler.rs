@@ -1,7 +1,7 @@
 //! One client's requests → decisions of `core` and calls of the executor.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use mcplan_compiler::json;
 use rmcp::ErrorData;
@@ -17,6 +17,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::sync::{OnceCell, mpsc, watch};
 
+use super::listing::{ListWatch, digest, locked};
 use super::wire::PASSED;
 use crate::core::caller::Caller;
 use crate::core::era;
@@ -40,12 +41,12 @@ const PROGRESS_WAITING: usize = 64;
 /// One client's session.
 #[derive(Clone)]
 pub(super) struct Handler {
-    executor: Executor,
+    pub(super) executor: Executor,
     disclosure: DisclosureSetting,
     session: Arc<Mutex<Session>>,
-    promotions: Arc<watch::Sender<u64>>,
+    pub(super) promotions: Arc<watch::Sender<u64>>,
     /// Digest of the list that a client with a session has or was told to read again; `None` before its first list.
-    known: Arc<Mutex<Option<String>>>,
+    pub(super) known: Arc<Mutex<Option<String>>>,
     /// Whether the first list or search has waited for servers that are being connected.
     waited: Arc<OnceCell<()>>,
 }
@@ -99,24 +100,9 @@ impl Handler {
         (!block.text.is_empty()).then_some(block.text)
     }
 
-    /// What tells a client with a session that the list is no longer the one it knows.
-    pub(super) fn watch_known(&self) -> ListWatch {
-        self.watch(self.known.clone())
-    }
-
-    /// What tells whether the visible list became another one than it is now.
-    fn watch_from_now(&self) -> ListWatch {
-        self.watch(Arc::new(Mutex::new(Some(self.visible()))))
-    }
-
-    fn watch(&self, known: Arc<Mutex<Option<String>>>) -> ListWatch {
-        let (views, promotions) = (self.executor.views(), self.promotions.subscribe());
-        ListWatch { handler: self.clone(), views, promotions, known }
-    }
-
     /// Digest of the list as a client with a session sees it. A stateless one doesn't see promotions, and promotions
     /// never happen in its session.
-    fn visible(&self) -> String {
+    pub(super) fn visible(&self) -> String {
         let snapshot = self.snapshot();
         digest(&self.session().listed(&snapshot, self.disclosure.for_client(false), true))
     }
@@ -309,46 +295,6 @@ fn forward(
     (wanted.then_some(sender), forwarded)
 }
 
-/// Wakes when the visible list of a session became another one.
-pub(super) struct ListWatch {
-    handler: Handler,
-    views: watch::Receiver<Arc<View>>,
-    promotions: watch::Receiver<u64>,
-    known: Arc<Mutex<Option<String>>>,
-}
-
-impl ListWatch {
-    /// Waits for a list that is another one than the known, which it is from then on; false when there will be none any
-    /// more. As long as none is known, none is another one.
-    pub(super) async fn changed(&mut self) -> bool {
-        loop {
-            let woken = tokio::select! {
-                woken = self.views.changed() => woken,
-                woken = self.promotions.changed() => woken,
-            };
-            if woken.is_err() {
-                return false;
-            }
-            let now = self.handler.visible();
-            if let Some(known) = locked(&self.known).as_mut()
-                && *known != now
-            {
-                *known = now;
-                return true;
-            }
-        }
-    }
-}
-
-fn digest(listed: &[String]) -> String {
-    json::digest(listed.concat().as_bytes())
-}
-
-/// What these locks guard is whole after every statement, so a panic elsewhere doesn't spoil it.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
@@ -404,7 +350,7 @@ impl ServerHandler for Handler {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let mut watch = self.watch_from_now();
+        let mut watch = ListWatch::from_now(self);
         loop {
             tokio::select! {
                 () = context.cancelled() => return Ok(()),
