@@ -248,5 +248,6 @@ impl Drop for Child {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests;
