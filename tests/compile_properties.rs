@@ -112,7 +112,7 @@ fn map(fields: Vec<(&'static str, BoxedStrategy<Written>)>) -> BoxedStrategy<Wri
 const NUMBERS: &[&str] = &["0.5", "1", "20", "1e1", "86400"];
 const TEXTS: &[&str] = &["plain", "\"${TOKEN}\"", "\"${A:-b}\"", "8080", "1.10", "yes", "'$$'", "\"two words\""];
 const STRINGS: &[&str] = &["plain", "\"${TOKEN}\"", "yes", "'8080'", "\"two words\""];
-const PATTERNS: &[&str] = &["read_*", "list", "\"[a-c]?\"", "mcp__a__*"];
+const PATTERNS: &[&str] = &["read_*", "list", "\"[a-c]?\"", "a__*"];
 const BOOLEANS: &[&str] = &["true", "false"];
 
 fn tools() -> BoxedStrategy<Written> {

@@ -3,11 +3,10 @@
 //! `UPDATE=1 cargo test -p mcplan-executor --test examples` writes the real output into the files. Commands that need
 //! the npm registry are run only with `MCPLAN_TEST_NPM=1`, as the checks before a merge do.
 
-#![expect(missing_docs, reason = "an integration test")]
-
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -88,6 +87,15 @@ fn everything() {
     });
 }
 
+/// The only example whose commands write: nobody may look at its lock meanwhile.
+static PLUGIN: Mutex<()> = Mutex::new(());
+
+#[test]
+fn plugin() {
+    let _alone = PLUGIN.lock().unwrap_or_else(PoisonError::into_inner);
+    check("examples/plugin/README.md", |_| true);
+}
+
 #[test]
 fn the_readme() {
     check("README.md", is_mcplan);
@@ -96,6 +104,7 @@ fn the_readme() {
 /// Every example's lock fits its config and its block is the committed one.
 #[test]
 fn every_example_is_locked_and_its_block_committed() {
+    let _alone = PLUGIN.lock().unwrap_or_else(PoisonError::into_inner);
     let examples = std::fs::read_dir(root().join("examples")).expect("examples are there");
     let mut seen = 0;
     for example in examples.map(|example| example.expect("a directory entry").path()).filter(|path| path.is_dir()) {
