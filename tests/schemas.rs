@@ -61,6 +61,10 @@ fn the_published_schemas_are_those_of_the_types() {
 fn every_case_that_compiles_fits_the_config_schema() {
     let validator = validator("config.schema.json");
     for case in cases("ok") {
+        // Another program's file has its own keys.
+        if case.0.join("host-keys").exists() {
+            continue;
+        }
         let value = written(&case).expect("it compiles");
         assert_eq!(errors(&validator, &value), [""; 0], "{}: {value:#}", case.0.display());
     }
