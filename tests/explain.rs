@@ -80,3 +80,14 @@ fn everything_is_json_too() {
         serde_json::from_slice(&mcplan(&["explain", "--list", "--json"]).stdout).expect("JSON");
     assert_eq!(all.as_array().map(Vec::len), Some(Code::ALL.len()));
 }
+
+/// A file that no code takes in would be forgotten.
+#[test]
+fn every_text_belongs_to_a_code() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../compiler/src/explain");
+    for file in std::fs::read_dir(folder).expect("the folder is there") {
+        let name = file.expect("an entry").file_name().into_string().expect("UTF-8");
+        let code = name.strip_suffix(".md").and_then(explain::find);
+        assert!(name == "mod.rs" || code.is_some(), "{name} explains no code");
+    }
+}
