@@ -229,10 +229,20 @@ impl Child {
     }
 }
 
+/// The longest that dropping a child holds up its thread, in milliseconds.
+const BLINK_MS: u32 = 50;
+
 impl Drop for Child {
     fn drop(&mut self) {
         if !self.ended {
             self.family.kill();
+            // What it owned must be free for whoever comes next. A killed process goes within a millisecond or so.
+            for _ in 0..BLINK_MS {
+                if !matches!(self.handle.try_wait(), Ok(None)) {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
             self.end();
         }
     }
