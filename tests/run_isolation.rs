@@ -194,6 +194,26 @@ fn a_call_that_takes_too_long_says_which_limit_it_was() {
     client.end();
 }
 
+/// A slot is held until the server is there, so with one slot nobody starts before the one before is done.
+#[test]
+fn only_so_many_servers_are_connected_at_a_time() {
+    let project = Project::new("");
+    let log = project.path("log");
+    let servers: Vec<_> = (0..4)
+        .map(|number| scripted(&format!("s{number}"), &json!({ "tools": ["x"], "log": log }), eager(json!({}))))
+        .collect();
+    project.write("config.yml", &config(&servers, json!({ "mcp": { "concurrency": { "stdio": 1 } } })));
+    let mut client = Client::start(&project, &[]);
+    assert_eq!(client.names().len(), 4);
+    // Without what comes when all of it ends.
+    let log = project.read("log");
+    client.end();
+    let steps = log.lines().map(|line| if line.starts_with("start ") { "start" } else { line });
+    let steps: Vec<_> = steps.filter(|line| *line == "start" || line.contains("tools/list")).collect();
+    let one_by_one = steps.chunks(2).all(|pair| pair[0] == "start" && pair[1].contains("tools/list"));
+    assert!(one_by_one && steps.len() == 8, "{log}");
+}
+
 /// With a lock, the list is there before anything is connected, and is the same bytes afterwards.
 #[test]
 fn a_locked_list_needs_no_connection_and_keeps_its_bytes() {

@@ -76,6 +76,31 @@ fn only_what_changed_is_touched_and_calls_finish() {
     assert!(project.read("gone").ends_with("end of input\n"));
 }
 
+/// A reload gives no further slots: the new server waits for the one that is being connected.
+#[test]
+fn reloads_do_not_add_to_how_many_connect_at_a_time() {
+    let project = Project::new("");
+    let (gate, log) = (project.pipe("gate"), project.path("log"));
+    let held = scripted("held", &json!({ "tools": ["x"], "log": log, "gate": gate }), eager(json!({})));
+    let new = scripted("new", &json!({ "tools": ["x"], "log": log }), eager(json!({})));
+    let more = json!({ "mcp": { "concurrency": { "stdio": 1 } } });
+    project.write("config.yml", &config(std::slice::from_ref(&held), more.clone()));
+    let mut client = Client::start(&project, &["--no-watch"]);
+    while !project.path("log").exists() {
+        client.request("ping", json!({}));
+    }
+    project.replace("config.yml", &config(&[held, new], more));
+    client.signal(Signal::SIGHUP);
+    reloaded(&client, 2);
+    client.request("ping", json!({}));
+    release(&gate);
+    client.text("mcp__new__x", json!({}));
+    let log = project.read("log");
+    let second = log.rmatch_indices("start ").next().unwrap().0;
+    assert!(log.find("tools/list").unwrap() < second, "{log}");
+    client.end();
+}
+
 #[test]
 fn a_call_in_flight_that_the_new_plan_denies_is_stopped() {
     let project = Project::new("");

@@ -93,6 +93,20 @@ fn a_thousand_tools_are_one_page_and_more_have_a_cursor() {
 }
 
 #[test]
+fn a_result_over_the_limit_is_cut_and_says_so() {
+    let project = with_tools(json!(["echo"]), json!({ "max_result_chars": 400 }), json!({}));
+    let mut client = Client::start(&project, &[]);
+    let short = client.text("mcp__s__echo", json!({ "t": "x".repeat(100) }));
+    assert_eq!(short.len(), 108, "below the limit nothing changes");
+    let long = client.text("mcp__s__echo", json!({ "t": "y".repeat(5000) }));
+    assert!(long.len() < 400 && long.starts_with("{\"t\":\"yyy") && long.ends_with("yyy\"}"), "{long}");
+    for word in ["s", "mcp__s__echo", "max_result_chars"] {
+        assert!(long.contains(word), "{word}: {long}");
+    }
+    client.end();
+}
+
+#[test]
 fn progress_comes_in_order_under_the_clients_own_token_before_the_answer() {
     let project = with_tools(json!(["count"]), json!({}), json!({}));
     let mut client = Client::start(&project, &[]);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::future::{BoxFuture, FutureExt as _};
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::observed::Observed;
-use mcplan_compiler::plan::{Launch, Server};
+use mcplan_compiler::plan::{Concurrency, Launch, Server};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -23,6 +23,13 @@ use crate::event::Event as Happened;
 pub(super) struct Slots {
     pub(super) stdio: Arc<Semaphore>,
     pub(super) remote: Arc<Semaphore>,
+}
+
+impl Slots {
+    pub(super) fn new(concurrency: Concurrency) -> Self {
+        let slots = |number| Arc::new(Semaphore::new(number));
+        Self { stdio: slots(concurrency.stdio), remote: slots(concurrency.remote) }
+    }
 }
 
 /// What a server's task is told.

@@ -8,7 +8,7 @@ use mcplan_compiler::lock::{Lock, LockedServer};
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::plan::{Plan, Replace, Server};
 use mcplan_compiler::prompt_template::Template;
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -85,11 +85,7 @@ impl Supervisor {
     /// Starts every server of the program and publishes the first view at once.
     pub(super) fn start(program: Program, context: Arc<Context>) -> (Self, watch::Receiver<Arc<View>>) {
         let (report_to, reports) = mpsc::channel(256);
-        let concurrency = program.plan.concurrency;
-        let slots = Slots {
-            stdio: Arc::new(Semaphore::new(concurrency.stdio)),
-            remote: Arc::new(Semaphore::new(concurrency.remote)),
-        };
+        let slots = Slots::new(program.plan.concurrency);
         let empty = Snapshot::new(0, program.plan.clone(), Arc::default(), BTreeMap::new(), program.template.clone());
         let (views, receiver) = watch::channel(Arc::new(View { snapshot: Arc::new(empty), links: BTreeMap::new() }));
         let mut supervisor = Self {
@@ -210,10 +206,11 @@ impl Supervisor {
         self.generation += 1;
         let before = std::mem::replace(&mut self.program, program).plan;
         self.stale = true;
-        // Permits that are out stay out; the new bounds hold for what connects from now on.
         let concurrency = self.program.plan.concurrency;
-        self.slots.stdio = Arc::new(Semaphore::new(concurrency.stdio));
-        self.slots.remote = Arc::new(Semaphore::new(concurrency.remote));
+        if concurrency != before.concurrency {
+            // Permits that are out stay out; the new bounds hold for what connects from now on.
+            self.slots = Slots::new(concurrency);
+        }
         // A new lock may know more of a server, or have its text otherwise.
         for (name, seat) in &mut self.seats {
             seat.refresh(self.program.baseline(name), &self.program.places);

@@ -105,13 +105,21 @@ impl Handler {
         self.waited.get_or_init(|| self.executor.settled()).await;
     }
 
-    async fn list(&self, params: ListParams, stateless: bool) -> Result<String, ErrorData> {
-        self.wait_once().await;
+    /// What is listed now. Looked at and noted in one, so that no change falls between the two.
+    fn listed(&self, stateless: bool, first_page: bool) -> Vec<String> {
+        let mut known = locked(&self.known);
         let view = self.executor.view();
         let listed = self.session().listed(&view.snapshot, self.disclosure.for_client(stateless), !stateless);
-        if !stateless {
-            *locked(&self.known) = Some(digest(&listed));
+        // A further page of a list that has changed meanwhile doesn't make the client know the new one.
+        if !stateless && first_page {
+            *known = Some(digest(&listed));
         }
+        listed
+    }
+
+    async fn list(&self, params: ListParams, stateless: bool) -> Result<String, ErrorData> {
+        self.wait_once().await;
+        let listed = self.listed(stateless, params.cursor.is_none());
         let from = match params.cursor.as_deref().map(str::parse::<usize>) {
             None => 0,
             Some(Ok(from)) if from <= listed.len() => from,

@@ -61,12 +61,12 @@ impl ListWatch {
             if woken.is_err() {
                 return false;
             }
-            let now = self.handler.visible();
-            if let Some(known) = locked(&self.known).as_mut()
-                && *known != now
-            {
-                *known = now;
-                return true;
+            if let Some(known) = locked(&self.known).as_mut() {
+                let now = self.handler.visible();
+                if *known != now {
+                    *known = now;
+                    return true;
+                }
             }
         }
     }
