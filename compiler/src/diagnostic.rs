@@ -123,9 +123,13 @@ pub fn sort(diagnostics: &mut [Diagnostic]) {
 /// A piece of the user's text as a message can hold it: one line, at most 60 characters, nothing that moves a cursor,
 /// and no secret: messages end in logs, excerpts of the user's own file don't.
 pub fn shown(text: &str) -> std::borrow::Cow<'_, str> {
-    const LONGEST: usize = 60;
+    one_line(text, 60)
+}
+
+/// The same with at most `longest` characters, for whole sentences that hold a text of others.
+pub fn one_line(text: &str, longest: usize) -> std::borrow::Cow<'_, str> {
     let text = masked(text);
-    let cut = text.char_indices().nth(LONGEST).map(|(at, _)| at);
+    let cut = text.char_indices().nth(longest).map(|(at, _)| at);
     if cut.is_none() && !text.contains(char::is_control) {
         return text;
     }

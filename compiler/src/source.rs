@@ -159,6 +159,19 @@ impl Source {
     }
 }
 
+/// The path of a file that the file at `from` names as `path`: relative to where `from` itself is relative to.
+///
+/// `~/x` and absolute paths stay as they are.
+pub fn beside(from: &str, path: &str) -> String {
+    let is_separator = |c: char| c == '/' || (cfg!(windows) && c == '\\');
+    let drive = cfg!(windows) && path.as_bytes().get(1) == Some(&b':');
+    if path.starts_with(is_separator) || path.starts_with("~/") || drive {
+        return path.to_owned();
+    }
+    let folder = from.rfind(is_separator).map_or("", |end| &from[..=end]);
+    format!("{folder}{}", path.strip_prefix("./").unwrap_or(path))
+}
+
 /// Every file that one run has read, by [`SourceId`].
 #[derive(Clone, Debug, Default)]
 pub struct SourceMap {
@@ -241,5 +254,15 @@ mod tests {
         assert_eq!(source.position(5), Position { line: 2, column: 1 });
         assert_eq!(source.position(7), Position { line: 2, column: 2 }, "ä is one character of two bytes");
         assert_eq!(source.position(999), Position { line: 3, column: 1 });
+    }
+
+    #[test]
+    fn a_file_is_shown_from_where_the_one_that_names_it_is() {
+        assert_eq!(beside("config.yml", "./prompts/a.j2"), "prompts/a.j2");
+        assert_eq!(beside("agents/config.yml", "prompts/a.j2"), "agents/prompts/a.j2");
+        assert_eq!(beside("../config.yml", "../a.j2"), "../../a.j2");
+        assert_eq!(beside("/etc/config.yml", "a.j2"), "/etc/a.j2");
+        assert_eq!(beside("agents/config.yml", "/a.j2"), "/a.j2");
+        assert_eq!(beside("agents/config.yml", "~/a.j2"), "~/a.j2");
     }
 }

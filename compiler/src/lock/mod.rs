@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::diagnostic::one_line;
 use crate::json;
 use crate::name::ServerName;
 use crate::observed::{Entry, Introduction, Prompt, ResourceTemplate, Tool};
@@ -166,8 +167,9 @@ impl Lock {
         }
         let broken = |error: serde_json::Error| {
             let whole = error.to_string();
-            let reason = whole.split(" at line ").next().unwrap_or_default().to_owned();
-            LockError::Broken { reason, line: error.line(), column: error.column() }
+            // The reason may hold text of the file, of any length and with anything in it.
+            let reason = whole.rsplit_once(" at line ").map_or(&*whole, |(reason, _)| reason);
+            LockError::Broken { reason: one_line(reason, 200).into_owned(), line: error.line(), column: error.column() }
         };
         let Versioned { lock_version } = serde_json::from_str(text).map_err(broken)?;
         if lock_version > u64::from(LOCK_VERSION) {

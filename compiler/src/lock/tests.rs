@@ -127,6 +127,10 @@ fn a_later_version_and_broken_files_get_one_clear_error() {
     assert!(matches!(Lock::read(&text[..text.len() / 2]).unwrap_err(), LockError::Broken { .. }));
     let edited = text.replacen("reads", "writes", 1);
     assert!(Lock::read(&edited).unwrap_err().to_string().contains("digest"));
+    let odd = text.replacen("\"config\"", "\"a at line 7\\n\\u001b[31m\"", 1);
+    assert_ne!(odd, text);
+    let odd = Lock::read(&odd).unwrap_err().to_string();
+    assert!(odd.contains("unknown variant `a at line 7  [31m`") && !odd.contains(char::is_control), "{odd}");
     let huge = text.replacen("reads", &"r".repeat(1_000_000), 1);
     assert!(Lock::read(&huge).unwrap_err().to_string().contains("bytes of JSON"), "{}", Lock::read(&huge).unwrap_err());
 }

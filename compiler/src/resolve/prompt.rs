@@ -5,7 +5,7 @@ use crate::config::{self, Config};
 use crate::diagnostic::{Diagnostic, shown};
 use crate::plan::{Budget, Prompt, PromptTemplate};
 use crate::prompt_template;
-use crate::source::{Source, Span, Spanned};
+use crate::source::{Source, Span, Spanned, beside};
 
 use super::Resolver;
 
@@ -148,7 +148,8 @@ impl Resolver<'_> {
         if errors.is_empty() {
             return;
         }
-        let id = self.texts.add(Source::new(path, text));
+        let shown = beside(&self.texts.get(named.source).path, path);
+        let id = self.texts.add(Source::new(shown, text));
         for error in errors {
             let line = || {
                 let start = text.split_inclusive('\n').take(error.line - 1).map(str::len).sum();

@@ -22,7 +22,7 @@ use crate::runtime::process;
 pub(super) struct Validate {
     /// The configs to check [default: ./config.yml, then ./mcplan.yml]
     files: Vec<PathBuf>,
-    /// How to print what was found
+    /// How to print what was found: for people, as JSON, as SARIF 2.1.0, as annotations of GitHub Actions
     #[arg(long, value_enum, default_value_t = Format::Human)]
     format: Format,
     /// Fail on warnings too
@@ -61,13 +61,9 @@ impl From<TargetArgument> for Target {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Format {
-    /// For people: the place, the line, what to do
     Human,
-    /// One JSON document
     Json,
-    /// SARIF 2.1.0, for code hosts and editors
     Sarif,
-    /// Annotations of GitHub Actions
     Github,
 }
 
@@ -240,14 +236,20 @@ impl Checked {
     }
 
     fn as_json(&self) -> Value {
-        let mut json = match &self.found {
-            Ok(compilation) => render::json(&compilation.diagnostics, &compilation.texts),
-            Err(problem) => {
-                json!({ "unreadable": problem.to_string(), "diagnostics": [], "errors": 0, "warnings": 0 })
+        match &self.found {
+            Ok(compilation) => {
+                let mut json = render::json(&compilation.diagnostics, &compilation.texts);
+                json["path"] = self.path.as_str().into();
+                json
             }
-        };
-        json["path"] = self.path.as_str().into();
-        json
+            Err(problem) => json!({
+                "path": self.path,
+                "unreadable": problem.to_string(),
+                "diagnostics": [],
+                "errors": 0,
+                "warnings": 0,
+            }),
+        }
     }
 }
 
