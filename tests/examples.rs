@@ -61,7 +61,8 @@ fn check(readme: &str, wanted: impl Fn(&str) -> bool) {
         std::fs::write(&path, now).expect("the README can be written");
         return;
     }
-    let difference = similar::TextDiff::from_lines(&text, &now).unified_diff().header(readme, "what happens").to_string();
+    let difference =
+        similar::TextDiff::from_lines(&text, &now).unified_diff().header(readme, "what happens").to_string();
     assert_eq!(text, now, "\n{difference}");
 }
 
@@ -82,7 +83,9 @@ fn echo() {
 #[test]
 fn everything() {
     let npm = std::env::var_os("MCPLAN_TEST_NPM").is_some();
-    check("examples/everything/README.md", |command| is_mcplan(command) && (npm || !command.starts_with("mcplan call")));
+    check("examples/everything/README.md", |command| {
+        is_mcplan(command) && (npm || !command.starts_with("mcplan call"))
+    });
 }
 
 #[test]

@@ -14,6 +14,7 @@ pub mod config;
 pub mod decode;
 pub mod diagnostic;
 pub mod document;
+pub mod edit;
 pub mod hidden;
 pub mod interpolate;
 pub mod json;
