@@ -16,6 +16,7 @@ pub mod diagnostic;
 pub mod document;
 pub mod edit;
 pub mod hidden;
+pub mod import;
 pub mod interpolate;
 pub mod json;
 pub mod lint;

@@ -17,6 +17,8 @@ use crate::pattern::Pattern;
 use crate::plan::{Concurrency, Environment, Naming, Plan};
 use crate::source::{SourceMap, Sources, Span, Spanned};
 
+pub(crate) use names::derive as derive_name;
+
 /// What the passes share: the texts that were read, and what was found so far.
 pub struct Resolver<'a> {
     texts: &'a SourceMap,

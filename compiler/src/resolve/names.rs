@@ -122,7 +122,7 @@ impl Resolver<'_> {
 }
 
 /// The name that an entry's launch suggests.
-fn derive(entry: &ServerEntry) -> Option<ServerName> {
+pub(crate) fn derive(entry: &ServerEntry) -> Option<ServerName> {
     if let Some(url) = &entry.url {
         let host = url.value.split_once("://")?.1.split(['/', '?', '#', ':']).next()?;
         let labels: Vec<_> = host.split('.').filter(|label| !matches!(*label, "mcp" | "www" | "api")).collect();
