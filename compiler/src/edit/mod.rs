@@ -12,7 +12,7 @@ mod value;
 
 pub use add::add;
 pub use emit::Style;
-pub use remove::{Removed, remove};
+pub use remove::{Removed, names, remove};
 pub use value::Value;
 
 use crate::code::Code;

@@ -151,6 +151,7 @@ pub(super) fn blank_before(body: &str, at: usize) -> bool {
 /// How the items of a block list are written.
 pub(super) fn style_of(body: &str, items: &[Node]) -> Style {
     let mut style = Style::default();
+    let mut brackets = false;
     for item in items {
         let Some(dash) = dash(body, item) else { continue };
         if line_start(body, dash) == line_start(body, item.at.start) && item.at.start > dash + 1 {
@@ -164,8 +165,10 @@ pub(super) fn style_of(body: &str, items: &[Node]) -> Style {
                     style.indent = column(body, value.at.start).saturating_sub(key).max(1);
                 }
                 Kind::List(inner) if !inner.is_empty() => {
-                    style.dashes = own_line && !in_brackets(body, value);
-                    if let (true, Some(at)) = (style.dashes, inner.first().and_then(|first| self::dash(body, first))) {
+                    let dashes = own_line && !in_brackets(body, value);
+                    brackets |= !dashes;
+                    style.dashes |= dashes;
+                    if let (true, Some(at)) = (dashes, inner.first().and_then(|first| self::dash(body, first))) {
                         style.list_indent = column(body, at).saturating_sub(key);
                     }
                 }
@@ -173,7 +176,8 @@ pub(super) fn style_of(body: &str, items: &[Node]) -> Style {
             }
         }
     }
-    style
+    // Where both are seen, dashes are for the long ones.
+    Style { dashes: style.dashes && !brackets, ..style }
 }
 
 /// Spaces that dashes stand deeper than their key, as the first block list of the file has it.

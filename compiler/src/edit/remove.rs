@@ -50,6 +50,18 @@ pub fn remove(text: &str, name: &str) -> Result<Removed, Refused> {
     Ok(Removed { text, entry, from: path.join(".") })
 }
 
+/// The names of all entries that are written in this file, in order.
+///
+/// # Errors
+/// When the text can't be read.
+pub fn names(text: &str) -> Result<Vec<String>, Refused> {
+    let original = Original::read(text)?;
+    let root = original.document.as_ref().map(|document| &document.root);
+    let paths = [List::Servers, List::Builtins].into_iter().flat_map(List::paths);
+    let items = paths.filter_map(|path| place::at(root?, path)).flat_map(|key| key.value.items());
+    Ok(items.filter_map(name_of).map(str::to_owned).collect())
+}
+
 /// The name of an item: of a server, or of a builtin, which may be known under another one.
 fn name_of(item: &Node) -> Option<&str> {
     item.text().or_else(|| item.get("as")?.text()).or_else(|| item.get("name")?.text())

@@ -595,11 +595,8 @@ impl Draft<'_> {
         let at = self.at("command");
         if let Some(mut words) = field::command_line(&command) {
             let program = words.remove(0);
-            let text = format!(
-                "`command` is split into `{}` and {} arguments",
-                crate::diagnostic::shown(&program),
-                words.len()
-            );
+            let program_shown = crate::diagnostic::shown(&program);
+            let text = format!("`command` is split: `{program_shown}` is started, the rest are its arguments");
             self.note(at, NoteKind::Changed, text);
             self.args.splice(0..0, words);
             self.command = Some(program);

@@ -173,7 +173,10 @@ fn judge(name: &str, value: &str) -> Option<Kind> {
     if value_looks_secret(value) && !value.contains("://") || value.starts_with("-----BEGIN") {
         return Some(Kind::Secret);
     }
-    if !name_looks_secret(name) || value.contains("://") || is_harmless(value) {
+    let folded = name.to_ascii_uppercase();
+    // The words of a wallet are its key.
+    let named = name_looks_secret(name) || folded.contains("SEED_PHRASE") || folded.contains("MNEMONIC");
+    if !named || value.contains("://") || is_harmless(value) {
         return None;
     }
     Some(if is_placeholder(value) { Kind::Placeholder } else { Kind::Secret })
@@ -233,6 +236,7 @@ mod tests {
         assert_eq!(env("GITHUB_TOKEN", "ghp_0123456789abcdef"), "${GITHUB_TOKEN}");
         assert_eq!(env("GITHUB_TOKEN", "<your token>"), "${GITHUB_TOKEN}");
         assert_eq!(env("X", "ghp_0123456789abcdef"), "${X}");
+        assert_eq!(env("SEED_PHRASE", "tribe again pledge pepper"), "${SEED_PHRASE}");
         assert_eq!(env("PEM", "-----BEGIN EC PRIVATE KEY-----\nx"), "${PEM}");
         assert_eq!(env("DB", "postgres://u:hunter2@db/x"), "postgres://u:${GH_PASSWORD}@db/x");
         assert_eq!(env("RPC_URL", "https://x.dev/?api-key=abcdefghij"), "https://x.dev/?api-key=${GH_API_KEY}");

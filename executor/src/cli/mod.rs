@@ -1,10 +1,16 @@
 //! The command line: one subcommand a file. Reads arguments, prints results, picks exit codes; decides nothing.
 
+mod add;
 mod builtins;
 mod call;
+mod edited;
+mod export;
+mod import;
+mod init;
 mod lock;
 mod logging;
 mod project;
+mod remove;
 mod render;
 mod report;
 mod run;
@@ -55,6 +61,11 @@ enum Command {
     Search(search::SearchCommand),
     Run(run::Run),
     Call(call::CallCommand),
+    Init(init::Init),
+    Add(add::Add),
+    Remove(remove::Remove),
+    Import(import::Import),
+    Export(export::Export),
     Builtins(builtins::Builtins),
     Schema(schema::SchemaCommand),
     /// Print a completion script
@@ -105,6 +116,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString> + Clone) -> ExitCode {
         Command::Search(command) => command.run(config),
         Command::Run(command) => command.run(config),
         Command::Call(command) => command.run(config),
+        Command::Init(command) => command.run(config),
+        Command::Add(command) => command.run(config),
+        Command::Remove(command) => command.run(config),
+        Command::Import(command) => command.run(config),
+        Command::Export(command) => command.run(config),
         Command::Builtins(command) => command.run(),
         Command::Schema(command) => command.run(),
         Command::Completions { shell } => {

@@ -53,8 +53,16 @@ impl Project {
     /// When it can't be read.
     pub(super) fn compile(&self) -> Result<Compilation, CouldNot> {
         let path = self.config.display().to_string();
-        compile(&path, &DiskSources { main: &self.config, directory: &self.directory })
-            .map_err(|error| CouldNot::new(format!("{path} can't be read: {error}")))
+        self.compile_as(None).map_err(|error| CouldNot::new(format!("{path} can't be read: {error}")))
+    }
+
+    /// Compiles the config as it would be with another text.
+    ///
+    /// # Errors
+    /// When there is no text and the file can't be read.
+    pub(super) fn compile_as(&self, text: Option<&str>) -> Result<Compilation, ReadError> {
+        let path = self.config.display().to_string();
+        compile(&path, &DiskSources { main: &self.config, directory: &self.directory, edited: text })
     }
 
     /// The files of a compilation as the lock names them: relative to the config's directory.
@@ -151,10 +159,15 @@ pub(super) struct LockProblem {
 struct DiskSources<'a> {
     main: &'a Path,
     directory: &'a Path,
+    /// What to read instead of the config's own text.
+    edited: Option<&'a str>,
 }
 
 impl Sources for DiskSources<'_> {
     fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
+        if let Some(text) = self.edited.filter(|_| Path::new(path) == self.main) {
+            return Ok(text.as_bytes().to_vec());
+        }
         let on_disk = if Path::new(path) == self.main { self.main.to_owned() } else { self.directory.join(home(path)) };
         std::fs::read(&on_disk).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => ReadError::Missing,
