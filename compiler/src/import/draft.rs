@@ -27,6 +27,8 @@ pub(super) struct Draft<'s> {
     pub(super) transport: Option<Transport>,
     /// The word that named it, where the entry has one.
     named_transport: bool,
+    /// The word, where it names no transport.
+    odd_transport: Option<String>,
     pub(super) command: Option<String>,
     pub(super) args: Vec<String>,
     pub(super) env: Vec<(String, String)>,
@@ -49,13 +51,18 @@ static OURS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
     schema["properties"].as_object().map(|keys| keys.keys().cloned().collect()).unwrap_or_default()
 });
 
-/// The variables that an entry takes from outside: not those that it sets itself.
+/// The variables that an entry takes from outside: those in the values it sets, and elsewhere those it doesn't set.
 pub(super) fn variables_from_outside(node: &Foreign) -> Vec<String> {
-    let own: Vec<_> =
-        node.get("env").map(Foreign::entries).unwrap_or_default().iter().map(|entry| &entry.key).collect();
+    let env = node.get("env").map(Foreign::entries).unwrap_or_default();
+    let set: BTreeSet<_> = env.iter().map(|entry| entry.key.as_str()).collect();
     let mut all = Vec::new();
-    node.each_text(&mut |text| all.extend(reference::variables(text)));
-    all.retain(|name| !own.contains(&name));
+    for entry in node.entries() {
+        let own = entry.key == "env";
+        entry.value.each_text(&mut |text| {
+            let names = reference::variables(text).into_iter();
+            all.extend(names.filter(|name| own || !set.contains(name.as_str())));
+        });
+    }
     all
 }
 
@@ -79,6 +86,7 @@ impl<'s> Draft<'s> {
             description: None,
             transport: None,
             named_transport: false,
+            odd_transport: None,
             command: None,
             args: Vec::new(),
             env: Vec::new(),
@@ -90,7 +98,7 @@ impl<'s> Draft<'s> {
             exclude: Vec::new(),
             limits: Vec::new(),
             ours: Vec::new(),
-            places: Vec::new(),
+            places: vec![("entry", found.at)],
             notes: Vec::new(),
         };
         if found.parked {
@@ -136,7 +144,7 @@ impl<'s> Draft<'s> {
             return false;
         }
         match entry.key.as_str() {
-            "template" | "transport" | "connection" | "launch" | "requestInit" | "request_init" => {
+            "template" | "transport" | "connection" | "launch" | "requestInit" | "request_init" | "requestOptions" => {
                 self.map(&entry.value)
             }
             "command" => {
@@ -310,7 +318,8 @@ impl<'s> Draft<'s> {
                 self.named_transport = true;
             }
             None => {
-                let word = crate::diagnostic::shown(word);
+                let word = crate::diagnostic::shown(word).into_owned();
+                self.odd_transport = Some(word.clone());
                 self.lost(
                     at,
                     format!("`{key}: {word}` is no transport of MCP; how it is reached is taken from the rest"),
@@ -503,6 +512,7 @@ impl Draft<'_> {
         self.drop_other_side(transport);
         let server = reference::variable_name(name.as_str()).unwrap_or_default();
         let mut entry = vec![("name".to_owned(), Value::text(name.as_str()))];
+        let mut lost = Vec::new();
         let mut put = |key: &str, value: Value| entry.push((key.to_owned(), value));
         if let Some(description) = self.description.take().filter(|text| !text.trim().is_empty()) {
             put("description", Value::Text(description));
@@ -581,10 +591,21 @@ impl Draft<'_> {
         for limit in std::mem::take(&mut self.limits) {
             put(limit.key, Value::Number(limit.seconds));
         }
-        let ours = std::mem::take(&mut self.ours);
-        entry.extend(ours.into_iter().filter(|(_, value)| *value != Value::Null));
-        let mut keys = BTreeSet::new();
-        entry.retain(|(key, _)| keys.insert(key.clone()));
+        for (key, value) in std::mem::take(&mut self.ours) {
+            match (entry.iter_mut().find(|(other, _)| *other == key), value) {
+                (_, Value::Null) => {}
+                (None, value) => entry.push((key, value)),
+                (Some((_, Value::Map(there))), Value::Map(more)) => {
+                    let known = |name: &String| there.iter().any(|(other, _)| other == name);
+                    let (twice, new): (Vec<_>, Vec<_>) = more.into_iter().partition(|(name, _)| known(name));
+                    there.extend(new);
+                    lost.extend(twice.into_iter().map(|(name, _)| format!("{key}.{name}")));
+                }
+                (Some(_), _) => lost.push(key),
+            }
+        }
+        let at = self.at("entry");
+        lost.into_iter().for_each(|key| self.lost(at, format!("`{key}` is said twice; one of the two counts")));
         self.notes.sort_by_key(|note| note.line);
         Ok((Value::Map(entry), self.notes))
     }
@@ -624,15 +645,19 @@ impl Draft<'_> {
 
     fn decide(&mut self) -> Result<Transport, String> {
         let of_url = self.url.as_deref().map(Transport::of_url);
-        // In our language a path says nothing about the transport.
-        let of_url = of_url.map(|way| if self.own && way == Transport::Sse { Transport::StreamableHttp } else { way });
+        // In our language a path says nothing about the transport, and Codex speaks only one.
+        let certain = self.own || self.client == Client::Codex;
+        let of_url = of_url.map(|way| if certain && way == Transport::Sse { Transport::StreamableHttp } else { way });
         let at = self.at("transport");
         match (self.transport, self.command.is_some(), of_url) {
             (_, false, None) => Err(match self.transport {
                 Some(named) if named != Transport::Stdio => {
                     format!("it is said to be reached over {}, and there is no URL", named.word())
                 }
-                _ => "it has neither a command nor a URL".to_owned(),
+                _ => match &self.odd_transport {
+                    Some(word) => format!("it has neither a command nor a URL, and `{word}` is no transport of MCP"),
+                    None => "it has neither a command nor a URL".to_owned(),
+                },
             }),
             (Some(Transport::Stdio) | None, true, _) => Ok(Transport::Stdio),
             (Some(Transport::Stdio), false, Some(of_url)) => {

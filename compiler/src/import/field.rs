@@ -24,6 +24,16 @@ impl Transport {
         }
     }
 
+    /// The word of the clients.
+    pub(super) fn kind(self) -> &'static str {
+        match self {
+            Self::Stdio => "stdio",
+            Self::StreamableHttp | Self::Remote => "http",
+            Self::Sse => "sse",
+            Self::Websocket => "websocket",
+        }
+    }
+
     /// What a URL says about the way: its scheme, or a path that ends in `/sse`.
     pub(super) fn of_url(url: &str) -> Self {
         let (scheme, rest) = url.split_once("://").unwrap_or_default();

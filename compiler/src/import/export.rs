@@ -1,1 +1,0 @@
-//! The other way: placeholder
