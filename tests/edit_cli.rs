@@ -75,9 +75,8 @@ fn init_writes_a_config_that_validates_and_never_overwrites_one() {
     assert_eq!(beside.run(&["init"]).code, 1);
     assert!(!beside.path().join("config.yml").exists());
     // What is commented out is right too.
-    let text =
-        before.replace("mcp_servers: []", "mcp_servers:").replace("\n#  ", "\n  ").replace("\n# mcp_b", "\nmcp_b");
-    let text = text.replace("denylist: []\n  ", "denylist:\n  ").replace("\n# prompt:\n# ", "\nprompt:\n");
+    let text = before.replace("\n#  ", "\n   ").replace("\n# mcp_b", "\nmcp_b").replace("\n# prompt", "\nprompt");
+    let text = text.replace("_servers: []", "_servers:").replace("denylist: []", "denylist:");
     let full = Here::with(&text);
     let checked = full.run(&["validate"]);
     assert_eq!(checked.out, "config.yml: ok, 4 servers\n", "{text}\n{}", checked.err);
@@ -124,18 +123,18 @@ fn what_can_not_be_added_is_said_and_nothing_is_written() {
     }
     // What can't be edited safely comes as a text to paste.
     let shape = Here::with("x-s: &s\n  - name: a\n    command: b\nmcp_servers: *s\n");
-    let ran = shape.run(&["add", "new", "--", "y"]);
+    let ran = shape.run(&["add", "new", "--", "srv"]);
     assert_eq!(ran.code, 1);
-    assert!(ran.err.contains("alias") && ran.err.contains("  - name: new\n    command: y\n"), "{}", ran.err);
+    assert!(ran.err.contains("alias") && ran.err.contains("  - name: new\n    command: srv\n"), "{}", ran.err);
     assert!(shape.config().starts_with("x-s: &s"));
 }
 
 #[test]
 fn a_config_with_errors_of_its_own_can_still_be_added_to() {
     let here = Here::with("mcp_servers:\n  - name: a\n    comand: x\n");
-    let ran = here.run(&["add", "b", "--", "y"]);
+    let ran = here.run(&["add", "b", "--", "srv"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(here.config().ends_with("  - name: b\n    command: y\n"));
+    assert!(here.config().ends_with("  - name: b\n    command: srv\n"));
 }
 
 const FOREIGN: &str = r#"{
