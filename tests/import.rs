@@ -62,8 +62,8 @@ fn one_file_of_each_kind() {
     let mut folders: Vec<_> = std::fs::read_dir(cases).unwrap().map(|entry| entry.unwrap().path()).collect();
     folders.sort();
     for folder in folders {
-        let files = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
-        let input = files.filter(|path| path.file_stem().is_some_and(|stem| stem == "input")).next().unwrap();
+        let mut files = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+        let input = files.find(|path| path.file_stem().is_some_and(|stem| stem == "input")).unwrap();
         let text = std::fs::read_to_string(&input).unwrap();
         let imported = import(&text, "input", None);
         let shown = show(&imported);

@@ -3,7 +3,7 @@
 //! `MCPLAN_CLIENT_CONFIGS=DIR cargo test -p mcplan-compiler --test import_files -- --nocapture` prints the figures; with
 //! `MCPLAN_CLIENT_CONFIGS_VERBOSE=1` every note too. Without a directory there is nothing to read and nothing to say.
 
-#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "an integration test that prints figures")]
+#![expect(clippy::unwrap_used, reason = "an integration test that prints figures")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

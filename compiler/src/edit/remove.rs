@@ -1,7 +1,12 @@
 //! One entry out of its list, with the comments inside it and no others.
 
+use std::borrow::Cow;
+
+use crate::config::{ServerEntry, Text};
 use crate::diagnostic::closest;
 use crate::document::{Entry, Node};
+use crate::resolve::derive_name;
+use crate::source::Spanned;
 
 use super::place::{self, line_start};
 use super::{List, Original, Refused, Value};
@@ -33,7 +38,7 @@ pub fn remove(text: &str, name: &str) -> Result<Removed, Refused> {
     let named: Vec<_> = named.collect();
     let mut right = named.iter().filter(|(.., written)| *written == name);
     let Some((path, key, index, _)) = right.next() else {
-        let meant = closest(name, named.iter().map(|(.., written)| *written)).map(str::to_owned);
+        let meant = closest(name, named.iter().map(|(.., written)| &**written)).map(str::to_owned);
         return Err(Refused::NoEntry { name: name.to_owned(), meant });
     };
     let others = right.count();
@@ -59,12 +64,25 @@ pub fn names(text: &str) -> Result<Vec<String>, Refused> {
     let root = original.document.as_ref().map(|document| &document.root);
     let paths = [List::Servers, List::Builtins].into_iter().flat_map(List::paths);
     let items = paths.filter_map(|path| place::at(root?, path)).flat_map(|key| key.value.items());
-    Ok(items.filter_map(name_of).map(str::to_owned).collect())
+    Ok(items.filter_map(name_of).map(Cow::into_owned).collect())
 }
 
-/// The name of an item: of a server, or of a builtin, which may be known under another one.
-fn name_of(item: &Node) -> Option<&str> {
-    item.text().or_else(|| item.get("as")?.text()).or_else(|| item.get("name")?.text())
+/// The name of an item: of a server, or of a builtin, which may be known under another one. A server without a name has
+/// the one that compiling derives.
+fn name_of(item: &Node) -> Option<Cow<'_, str>> {
+    let written = item.text().or_else(|| item.get("as")?.text()).or_else(|| item.get("name")?.text());
+    written.map(Cow::from).or_else(|| {
+        let text = |node: &Node| Some(Spanned::new(node.text()?.to_owned(), node.at));
+        let args = item.get("args").map(Node::items).unwrap_or_default();
+        let args = args.iter().filter_map(|arg| Some(Spanned::new(Text(arg.text()?.to_owned()), arg.at)));
+        let entry = ServerEntry {
+            command: item.get("command").and_then(text),
+            args: Some(Spanned::new(args.collect(), item.at)),
+            url: item.get("url").and_then(text),
+            ..ServerEntry::default()
+        };
+        Some(derive_name(&entry)?.to_string().into())
+    })
 }
 
 fn without(mut tree: Value, path: &[&str], index: usize) -> Value {

@@ -191,6 +191,9 @@ fn removing_takes_the_entry_and_its_inner_comments_only() {
     check("mcp_servers: [{name: a}, {name: b}]\n", "b", "mcp_servers: [{name: a}]\n");
     check("mcp_servers: [ {name: a}, ]\n", "a", "mcp_servers: []\n");
     check("mcp_builtins:\n  - git\n  - {name: github, as: gh}\n", "gh", "mcp_builtins:\n  - git\n");
+    // The name that compiling derives counts where none is written.
+    let nameless = "mcp_servers:\n  - command: npx\n    args: [-y, \"@x/server-files@1\"]\n  - name: b\n";
+    check(nameless, "files", "mcp_servers:\n  - name: b\n");
     check("mcp_builtins: [git, fetch]\n", "git", "mcp_builtins: [fetch]\n");
     check(
         "mcp_servers:\n  - name: a\n\n  - name: b\n\n  - name: c\n",

@@ -3,7 +3,7 @@
 use super::NoteKind;
 use super::draft::Draft;
 use super::field;
-use super::reference::variable_name;
+use super::input::variable_name;
 use super::tree::{Entry, Foreign};
 
 /// Whether this is an entry of the catalogue that runs an image.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::input::Input;
 use super::read::Format;
-use super::reference::Input;
 use super::tree::{Entry, Foreign};
 
 /// A server in a foreign file.

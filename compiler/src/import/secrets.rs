@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::NoteKind;
-use super::reference::variable_name;
+use super::input::variable_name;
 use crate::interpolate::{Reference, Template};
 use crate::secret::{is_placeholder, name_looks_secret, value_looks_secret};
 

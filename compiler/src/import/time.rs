@@ -31,13 +31,11 @@ fn meaning(folded: &str, client: Client) -> Option<(&'static str, Option<bool>)>
     })
 }
 
+/// A limit and what is to be said about it, or why it can't be taken over.
+pub(super) type Read = Result<(Limit, (NoteKind, String)), String>;
+
 /// Reads a timeout. `None` when the key is none; an error says why it can't be taken over.
-pub(super) fn limit(
-    key: &str,
-    folded: &str,
-    value: &Foreign,
-    client: Client,
-) -> Option<Result<(Limit, (NoteKind, String)), String>> {
+pub(super) fn limit(key: &str, folded: &str, value: &Foreign, client: Client) -> Option<Read> {
     let (ours, unit) = meaning(folded, client)?;
     let number = match &value.kind {
         Kind::Number(text) | Kind::Text(text) => text.trim().parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0),

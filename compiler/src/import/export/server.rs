@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::super::field::Transport;
-use super::super::reference::variable_name;
+use super::super::input::variable_name;
 use super::Client;
 use crate::interpolate::{Part, Reference, Template};
 use crate::pattern::Pattern;

@@ -65,6 +65,15 @@ fn each_client_gets_its_own_words() {
     }
 }
 
+#[test]
+fn a_path_that_looks_like_another_transport_comes_back_as_it_was() {
+    let plan = plan("mcp_servers:\n  - name: a\n    url: https://example.com/sse\n");
+    for client in [Client::ClaudeCode, Client::Cursor, Client::Vscode, Client::Codex] {
+        let exported = servers(client, &plan);
+        assert_eq!(launches(&back(&exported.text)), launches(&plan), "{}", exported.text);
+    }
+}
+
 fn launches(plan: &Plan) -> Vec<(String, Launch, bool)> {
     plan.servers.iter().map(|server| (server.name.to_string(), server.launch.clone(), server.enabled)).collect()
 }
