@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use mcplan_compiler::edit::{List, add};
+use mcplan_compiler::edit::{List, Value, add, remove};
 use mcplan_compiler::import::{Imported, import};
 
 fn files(directory: &Path, out: &mut Vec<PathBuf>) {
@@ -81,4 +81,42 @@ fn every_file_comes_in_or_says_why() {
         }
     }
     println!("{} files, {servers} servers: {counts:?}", all.len());
+}
+
+/// Real YAML, whatever it is for, is edited without touching another byte, or refused.
+#[test]
+fn real_yaml_is_edited_in_one_place() {
+    let Some(directory) = std::env::var_os("MCPLAN_CLIENT_CONFIGS").map(PathBuf::from) else {
+        println!("MCPLAN_CLIENT_CONFIGS names no directory of client configs: nothing was edited");
+        return;
+    };
+    let mut all = Vec::new();
+    files(&directory, &mut all);
+    let (mut edited, mut refused) = (0, 0);
+    let entry = Value::Map(vec![
+        ("name".to_owned(), Value::text("one-more")),
+        ("command".to_owned(), Value::text("npx")),
+        ("args".to_owned(), Value::texts(["-y", "x@1"])),
+    ]);
+    for path in all.iter().filter(|path| path.extension().is_some_and(|extension| extension == "yaml")) {
+        let text = std::fs::read_to_string(path).unwrap();
+        match add(&text, List::Servers, &entry) {
+            Ok(new) => {
+                edited += 1;
+                let same = text.bytes().zip(new.bytes()).take_while(|(a, b)| a == b).count();
+                let rest = text.bytes().rev().zip(new.bytes().rev()).take_while(|(a, b)| a == b).count();
+                assert!(same + rest + " []".len() >= text.len(), "{}\n{new}", path.display());
+                let back = remove(&new, "one-more").unwrap();
+                assert_eq!(back.entry, entry);
+                let made = "mcp_servers: []";
+                let plain = |text: &str| text.replace(made, "").trim_end().to_owned();
+                assert_eq!(plain(&back.text), plain(&text), "{}", path.display());
+            }
+            Err(why) => {
+                refused += 1;
+                println!("{}: {why}", path.strip_prefix(&directory).unwrap().display());
+            }
+        }
+    }
+    println!("{edited} edited, {refused} refused");
 }
