@@ -3,8 +3,6 @@
 //! `UPDATE=1 cargo test -p mcplan-executor --test examples` writes the real output into the files. Commands that need
 //! the npm registry are run only with `MCPLAN_TEST_NPM=1`, as the checks before a merge do.
 
-#![expect(missing_docs, reason = "an integration test")]
-
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -87,7 +87,7 @@ codes! {
     NoTransport = "no-transport", Error;
     /// A transport that this version doesn't speak.
     UnsupportedTransport = "unsupported-transport", Error;
-    /// A command line where one program is meant.
+    /// A command line, or a name with blanks around it, where one program is meant.
     BadCommand = "bad-command", Error;
     /// Something that should be a URL and isn't.
     BadUrl = "bad-url", Error;
@@ -107,6 +107,8 @@ codes! {
     BareDollar = "bare-dollar", Warning;
     /// `$$` becomes one `$`.
     DoubledDollar = "doubled-dollar", Warning;
+    /// A reference in the default of another one isn't filled in.
+    NestedReference = "nested-reference", Warning;
     /// A naming pattern that can't work.
     BadNaming = "bad-naming", Error;
     /// A naming pattern without `{server}`: equal tool names get a suffix.

@@ -1,6 +1,7 @@
 //! A problem as data: what, where, how to mend it. Renderers live in [`crate::render`].
 
 use crate::code::Code;
+use crate::secret::masked;
 use crate::source::Span;
 
 /// How bad a problem is.
@@ -119,15 +120,16 @@ pub fn sort(diagnostics: &mut [Diagnostic]) {
     });
 }
 
-/// A piece of the user's text as a message can hold it: one line, at most 60 characters, nothing that moves a cursor.
+/// A piece of the user's text as a message can hold it: one line, at most 60 characters, nothing that moves a cursor,
+/// and no secret: messages end in logs, excerpts of the user's own file don't.
 pub fn shown(text: &str) -> std::borrow::Cow<'_, str> {
     const LONGEST: usize = 60;
-    let mut characters = text.char_indices();
-    let cut = characters.by_ref().nth(LONGEST).map(|(at, _)| at);
-    let head = &text[..cut.unwrap_or(text.len())];
-    if cut.is_none() && !head.contains(char::is_control) {
-        return head.into();
+    let text = masked(text);
+    let cut = text.char_indices().nth(LONGEST).map(|(at, _)| at);
+    if cut.is_none() && !text.contains(char::is_control) {
+        return text;
     }
+    let head = &text[..cut.unwrap_or(text.len())];
     let mut out: String = head.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if cut.is_some() {
         out.push('…');
@@ -180,5 +182,6 @@ mod tests {
         assert_eq!(shown("plain"), "plain");
         assert_eq!(shown("two\nlines\u{1b}[31m"), "two lines [31m");
         assert_eq!(shown(&"é".repeat(100)), format!("{}…", "é".repeat(60)));
+        assert_eq!(shown("ghp_0123456789abcdef"), "…");
     }
 }

@@ -23,6 +23,7 @@ pub mod lint;
 pub mod lock;
 pub mod name;
 pub mod observed;
+pub mod package;
 pub mod pattern;
 pub mod plan;
 pub mod prompt_template;
@@ -32,11 +33,15 @@ pub mod schema;
 pub mod secret;
 pub mod source;
 
+use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use code::Code;
-use config::Config;
+use config::spelling::SPELLINGS;
+use config::{Config, foreign};
+use decode::CompiledSchema;
 use diagnostic::Diagnostic;
+use document::Document;
 use plan::Plan;
 use source::{ReadError, SourceMap, Sources, Span};
 
@@ -64,7 +69,7 @@ pub fn compile(path: &str, files: &dyn Sources) -> Result<Compilation, ReadError
     let mut read = vec![path.to_owned()];
     let mut plan = None;
     if let Some(config) = config {
-        let resolved = resolve::resolve(&config, &texts, files, &diagnostics);
+        let resolved = resolve::resolve(&config, &mut texts, files, &diagnostics);
         read.extend(resolved.read);
         diagnostics.extend(resolved.diagnostics);
         plan = resolved.plan.filter(|_| !diagnostics.iter().any(Diagnostic::is_error));
@@ -76,16 +81,23 @@ pub fn compile(path: &str, files: &dyn Sources) -> Result<Compilation, ReadError
 /// Bytes → Document → Config. There is a config as soon as there is something to decode: what the schema refused is
 /// left out of it, so that the rest can be resolved and every mistake is reported in one run.
 fn read_config(path: &str, bytes: &[u8], texts: &mut SourceMap) -> (Option<Config>, Vec<Diagnostic>) {
-    static SCHEMA: LazyLock<Result<decode::CompiledSchema, String>> =
-        LazyLock::new(|| decode::CompiledSchema::new(schema::checked_config()));
+    static SCHEMA: LazyLock<Result<CompiledSchema, String>> =
+        LazyLock::new(|| CompiledSchema::new(schema::checked_config()));
     let (id, document, mut diagnostics) = document::load(texts, path, bytes);
     let Some(mut document) = document else { return (None, diagnostics) };
-    diagnostics.extend(document::rename(&mut document, config::spelling::SPELLINGS));
+    diagnostics.extend(document::rename(&mut document, SPELLINGS));
     match &*SCHEMA {
         Ok(schema) => {
-            let refused = decode::check(&document, schema);
+            let mut refused = check(&document, schema);
+            if foreign::reshape(&mut document, &refused) {
+                // What was under it is looked at in this run too.
+                diagnostics.append(&mut refused);
+                diagnostics.extend(document::rename(&mut document, SPELLINGS));
+                refused = check(&document, schema);
+            }
             decode::mend(&mut document, schema, &refused);
-            diagnostics.extend(refused);
+            let said: HashSet<_> = diagnostics.iter().map(|known| (known.code, known.primary.at)).collect();
+            diagnostics.extend(refused.into_iter().filter(|new| !said.contains(&(new.code, new.primary.at))));
         }
         Err(reason) => diagnostics.push(Diagnostic::new(Code::Internal, Span::new(id, 0..0), reason.clone())),
     }
@@ -100,4 +112,11 @@ fn read_config(path: &str, bytes: &[u8], texts: &mut SourceMap) -> (Option<Confi
             (None, diagnostics)
         }
     }
+}
+
+/// What the schema refuses, in words that know other clients.
+fn check(document: &Document, schema: &CompiledSchema) -> Vec<Diagnostic> {
+    let mut refused = decode::check(document, schema);
+    foreign::explain(document, &mut refused);
+    refused
 }

@@ -2,8 +2,9 @@
 
 use crate::code::Code;
 use crate::config::{ServerEntry, Text};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, shown};
 use crate::interpolate::{Reference, Template};
+use crate::package::fetched;
 use crate::secret::{is_placeholder, name_looks_secret, value_looks_secret};
 use crate::source::Spanned;
 
@@ -23,74 +24,17 @@ pub fn entry(entry: &Spanned<ServerEntry>) -> Vec<Diagnostic> {
     found
 }
 
-/// `npx -y name`, `@latest`, `uvx name`: whatever version is newest that day.
+/// `npx -y name`, `@latest`, `uvx name`, an image without a tag: whatever version is newest that day.
 fn unpinned(entry: &ServerEntry) -> Option<Diagnostic> {
-    let command = entry.command.as_ref()?;
-    let program = command.value.rsplit(['/', '\\']).next()?.trim_end_matches(".cmd").trim_end_matches(".exe");
-    let mut args = entry.args.iter().flat_map(|args| &args.value).peekable();
-    let runner = match program {
-        "npx" | "bunx" | "pnpx" => Registry::Npm,
-        "uvx" => Registry::PyPi,
-        "cmd" => {
-            args.next_if(|arg| arg.value.0.eq_ignore_ascii_case("/c"))?;
-            args.next_if(|arg| arg.value.0 == "npx")?;
-            Registry::Npm
-        }
-        "pipx" | "pnpm" | "yarn" => {
-            args.next_if(|arg| matches!(arg.value.0.as_str(), "run" | "dlx"))?;
-            if program == "pipx" { Registry::PyPi } else { Registry::Npm }
-        }
-        _ => return None,
-    };
-    // `--package=X` and `--from X` name what is fetched; the first plain word is only the program in it.
-    let mut package = None;
-    while let Some(arg) = args.next() {
-        let text = arg.value.0.as_str();
-        if let Some(named) = text.strip_prefix("--package=").or_else(|| text.strip_prefix("--from=")) {
-            package = Some((arg, named));
-            break;
-        }
-        if matches!(text, "--package" | "-p" | "--from") {
-            package = args.next().map(|arg| (arg, arg.value.0.as_str()));
-            break;
-        }
-        if matches!(text, "--python" | "--index-url" | "--registry" | "--with") {
-            args.next();
-        } else if !text.starts_with('-') {
-            package = Some((arg, text));
-            break;
-        }
-    }
-    let (arg, package) = package?;
-    let local = package.starts_with(['.', '/', '~']) || package.contains("://") || package.contains("${");
-    if local || runner.is_pinned(package) {
+    let fetched = fetched(entry)?;
+    if fetched.is_elsewhere() || fetched.is_pinned() {
         return None;
     }
-    let bare = package.strip_suffix("@latest").unwrap_or(package);
+    let message = format!("`{}` runs whatever version is newest that day", shown(fetched.text));
     Some(
-        Diagnostic::new(Code::Unpinned, arg.at, format!("`{package}` runs whatever version is newest that day"))
-            .help(format!("pin it: `{bare}{}VERSION`", if runner == Registry::Npm { "@" } else { "==" })),
+        Diagnostic::new(Code::Unpinned, fetched.at, message)
+            .help(format!("pin it: `{}`", shown(&fetched.pinned_form()))),
     )
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Registry {
-    Npm,
-    PyPi,
-}
-
-impl Registry {
-    fn is_pinned(self, package: &str) -> bool {
-        let version = match self {
-            Self::Npm => package.rfind('@').filter(|at| *at > 0).map(|at| &package[at + 1..]),
-            Self::PyPi => package
-                .split_once("==")
-                .map(|(_, version)| version)
-                .or_else(|| package.split_once('@').map(|(_, version)| version)),
-        };
-        // A version starts with a digit; `latest`, `^1.2` and `next` move.
-        version.is_some_and(|version| version.trim_start_matches('v').starts_with(|c: char| c.is_ascii_digit()))
-    }
 }
 
 fn literal_secret(kind: &str, key: &Spanned<String>, value: &Spanned<Text>) -> Option<Diagnostic> {

@@ -306,6 +306,11 @@ impl Observed {
         map_list(&mut self.resource_templates, change, &mut changed, |template| {
             format!("the resource template {}", template.uri_template)
         });
+        // What can't be used is told of all the same, in the server's words.
+        let told = self.quarantined.iter_mut().flat_map(|bad| [&mut bad.name, &mut bad.reason]);
+        for said in told.chain(&mut self.warnings) {
+            *said = change(said).into_owned();
+        }
         changed
     }
 }
@@ -369,6 +374,16 @@ mod tests {
             assert_eq!(observed.quarantined[0].name, "bad");
             assert!(observed.quarantined[0].reason.contains(expected), "{}", observed.quarantined[0].reason);
         }
+    }
+
+    #[test]
+    fn what_is_told_of_bad_items_is_changed_too() {
+        let bad = RawValue::from_string(r#"{"name":"hush","inputSchema":{"type":"hush"}}"#.to_owned()).unwrap();
+        let mut observed = Observed { warnings: vec!["hush".to_owned()], ..Observed::default() };
+        observed.add_tools([&*bad]);
+        observed.map_strings(&|said| Cow::Owned(said.replace("hush", "-")));
+        let Quarantined { name, reason } = &observed.quarantined[0];
+        assert!(name == "-" && !reason.contains("hush") && observed.warnings == ["-"], "{observed:?}");
     }
 
     #[test]

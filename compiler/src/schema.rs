@@ -3,51 +3,108 @@
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
+use crate::builtins::catalogue;
 use crate::config::Config;
+use crate::config::server::TRANSPORTS;
 use crate::config::spelling::SPELLINGS;
 use crate::decode::schema_of;
+use crate::document::Rename;
 use crate::lock::Lock;
+use crate::name::SERVER_NAME_MAX;
 
 /// The schema that a config is checked against, after its old spellings were renamed.
 pub fn checked_config() -> Value {
     schema_of::<Config>()
 }
 
-/// The schema for editors: what may be written, old spellings included and marked deprecated.
+/// The schema for editors: what may be written, old spellings included and marked deprecated, and the words and forms
+/// that are only checked later.
 pub fn config() -> Value {
     let mut schema = checked_config();
-    for spelling in SPELLINGS {
-        let definition = if spelling.at == "mcp" { "Mcp" } else { "ServerEntry" };
-        let target = property(&schema, definition, spelling.to).unwrap_or_else(|| json!({}));
-        let mut old = target;
-        if let Value::Object(old) = &mut old {
-            old.insert("deprecated".to_owned(), json!(true));
-            old.insert("description".to_owned(), json!(format!("Older spelling of `{}`.", spelling.to)));
-            old.remove("examples");
-        }
-        let (name, old) = match spelling.from.split_once('.') {
-            None => (spelling.from, old),
-            Some((outer, inner)) => (
-                outer,
-                json!({
-                    "description": format!("Older spelling: `{}` is now `{}`.", spelling.from, spelling.to),
-                    "deprecated": true,
-                    "type": "object",
-                    "properties": { inner: old },
-                    "additionalProperties": false,
-                }),
-            ),
-        };
-        if let Some(properties) = properties(&mut schema, definition) {
-            properties.insert(name.to_owned(), old);
+    let transports: Vec<_> = TRANSPORTS.iter().map(|(word, _)| *word).collect();
+    let name = format!("^[A-Za-z0-9]([A-Za-z0-9._-]{{0,{}}}[A-Za-z0-9])?$", SERVER_NAME_MAX - 2);
+    let builtins: Vec<_> = catalogue().keys().collect();
+    for (definition, field, keyword, value) in [
+        ("ServerEntry", "transport", "enum", json!(transports)),
+        ("ServerEntry", "name", "pattern", json!(name)),
+        ("BuiltinOverrides", "as", "pattern", json!(name)),
+        ("BuiltinOverrides", "name", "enum", json!(builtins)),
+    ] {
+        if let Some(Value::Object(field)) = properties(&mut schema, definition).and_then(|all| all.get_mut(field)) {
+            field.insert(keyword.to_owned(), value);
         }
     }
-    schema
+    if let Some(Value::Object(builtin)) = schema.pointer_mut("/$defs/BuiltinEntry") {
+        // For the short form, a name alone.
+        builtin.insert("else".to_owned(), json!({ "enum": builtins }));
+    }
+    for spelling in SPELLINGS {
+        add_spelling(&mut schema, spelling);
+    }
+    published(schema)
+}
+
+fn add_spelling(schema: &mut Value, spelling: &Rename) {
+    let definition = if spelling.at == "mcp" { "Mcp" } else { "ServerEntry" };
+    let mut old = property(schema, definition, spelling.to).unwrap_or_else(|| json!({}));
+    if let Value::Object(old) = &mut old {
+        old.insert("deprecated".to_owned(), json!(true));
+        old.insert("description".to_owned(), json!(format!("Older spelling of `{}`.", spelling.to)));
+        old.remove("examples");
+    }
+    let (name, old) = match spelling.from.split_once('.') {
+        None => (spelling.from, old),
+        Some((outer, inner)) => (
+            outer,
+            json!({
+                "description": format!("Older spelling: `{}` is now `{}`.", spelling.from, spelling.to),
+                "deprecated": true,
+                "type": "object",
+                "properties": { inner: old },
+                "patternProperties": { "^x-": true },
+                "additionalProperties": false,
+            }),
+        ),
+    };
+    if let Some(properties) = properties(schema, definition) {
+        properties.insert(name.to_owned(), old);
+    }
 }
 
 /// The schema of a lock file.
 pub fn lock() -> Value {
-    SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<Lock>().to_value()
+    published(SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<Lock>().to_value())
+}
+
+/// What it is first, and descriptions without the line breaks of our sources.
+fn published(schema: Value) -> Value {
+    let mut schema = schema;
+    unfold(&mut schema);
+    let Value::Object(mut rest) = schema else { return schema };
+    let mut first = Map::new();
+    for keyword in ["$schema", "$id", "title", "description"] {
+        first.extend(rest.shift_remove_entry(keyword));
+    }
+    first.extend(rest);
+    Value::Object(first)
+}
+
+fn unfold(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            for (keyword, value) in object {
+                match value {
+                    Value::String(text) if keyword == "description" => {
+                        let paragraphs: Vec<_> = text.split("\n\n").map(|part| part.replace('\n', " ")).collect();
+                        *text = paragraphs.join("\n\n");
+                    }
+                    value => unfold(value),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(unfold),
+        _ => {}
+    }
 }
 
 /// A schema as the text of its published file.
@@ -90,7 +147,7 @@ mod tests {
 
     #[test]
     fn every_struct_refuses_unknown_keys_and_lets_x_keys_be() {
-        walk(&checked_config(), "", &mut |path, map| {
+        walk(&config(), "", &mut |path, map| {
             if map.get("additionalProperties") == Some(&json!(false)) {
                 assert_eq!(map.get("patternProperties"), Some(&json!({"^x-": true})), "{path}");
             }
@@ -100,6 +157,8 @@ mod tests {
     #[test]
     fn every_field_has_a_description() {
         walk(&config(), "", &mut |path, map| {
+            let text = map.get("description").and_then(Value::as_str).unwrap_or_default();
+            assert!(!text.contains('\n'), "{path}: {text}");
             for (name, field) in map.get("properties").and_then(Value::as_object).into_iter().flatten() {
                 if path.ends_with("/properties") {
                     continue;

@@ -1,5 +1,7 @@
 //! What looks like a secret, by its name or by itself. Used to warn, to mask and to keep a child's environment small.
 
+use std::borrow::Cow;
+
 /// Words of a variable or header name that mark its value as secret.
 const WORDS: &[&str] = &[
     "TOKEN",
@@ -100,6 +102,23 @@ pub fn value_looks_secret(value: &str) -> bool {
     (bare.len() != value.len() && dense(bare)) || password_in_url(value)
 }
 
+/// `text` with `…` in place of every word that looks like an issued credential.
+pub fn masked(text: &str) -> Cow<'_, str> {
+    if value_looks_secret(text) {
+        return "…".into();
+    }
+    let divides = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '+'));
+    let is_secret = |word: &str| value_looks_secret(word.trim_start_matches('-'));
+    if !text.split(divides).any(is_secret) {
+        return text.into();
+    }
+    let pieces = text.split_inclusive(divides).map(|piece| {
+        let word = piece.trim_end_matches(divides);
+        if is_secret(word) { format!("…{}", &piece[word.len()..]) } else { piece.to_owned() }
+    });
+    pieces.collect::<String>().into()
+}
+
 /// `scheme://user:password@host`.
 fn password_in_url(value: &str) -> bool {
     let Some((_, rest)) = value.split_once("://") else { return false };
@@ -150,6 +169,14 @@ mod tests {
         for name in ["PATH", "PWD", "KEYBOARD", "MONKEY", "LOG_LEVEL", "TOKENIZERS", "SSH_AUTH_SOCK", "COMPASS"] {
             assert!(!name_looks_secret(name), "{name}");
         }
+    }
+
+    #[test]
+    fn masked_words() {
+        assert_eq!(masked("npx -y server"), "npx -y server");
+        assert_eq!(masked("ghp_0123456789abcdef"), "…");
+        assert_eq!(masked("x --token=ghp_0123456789abcdef, TOKEN=sk-proj-a1b2c3d4e5f6"), "x --token=…, TOKEN=…");
+        assert_eq!(masked("postgres://u:hunter2@db/x"), "…");
     }
 
     #[test]

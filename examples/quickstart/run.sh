@@ -2,7 +2,7 @@
 # Builds mcplan and takes the quickstart from its config to the block that an agent reads and a tool call.
 set -eu
 cd "$(dirname "$0")/../.."
-cargo build --quiet
+cargo build
 PATH="$PWD/target/debug:$PATH"
 cd examples/quickstart
 for line in \

@@ -5,6 +5,7 @@
 //! document first ([`spelling`]).
 
 pub mod builtin;
+pub mod foreign;
 pub mod mcp;
 pub mod prompt;
 pub mod server;
@@ -28,7 +29,7 @@ use crate::source::Spanned;
 #[schemars(title = "mcplan configuration", extend("$id" = "urn:mcplan:schema:config:1"))]
 pub struct Config {
     /// Version of the configuration language. Only 1 exists.
-    #[schemars(range(min = 1, max = 1))]
+    #[schemars(extend("const" = 1))]
     pub version: Option<Spanned<Number>>,
     /// The MCP servers that the agent may use.
     pub mcp_servers: Option<Vec<Spanned<ServerEntry>>>,

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Number, Reconnect, Text};
-use crate::plan::{Environment, Replace, Restart};
+use crate::plan::{Environment, Replace, Restart, TransportKind};
 use crate::source::Spanned;
 
 /// One MCP server. stdio servers have `command`, remote ones `url`.
@@ -20,7 +20,7 @@ pub struct ServerEntry {
     /// What the server is for; shown in the prompt block.
     pub description: Option<String>,
     /// How the server is reached. Default: stdio with `command`, streamable_http with `url`.
-    #[schemars(extend("enum" = TRANSPORTS))]
+    #[schemars(example = &"stdio", example = &"streamable_http")]
     pub transport: Option<Spanned<String>>,
     /// stdio: the program to start. One program, never split and never given to a shell.
     #[schemars(example = &"npx")]
@@ -73,8 +73,16 @@ pub struct ServerEntry {
 }
 
 /// Every spelling of a transport that is understood; the first of a kind is the canonical one.
-pub const TRANSPORTS: [&str; 8] =
-    ["stdio", "streamable_http", "streamable-http", "http", "sse", "websocket", "ws", "streamableHttp"];
+pub const TRANSPORTS: [(&str, TransportKind); 5] = [
+    ("stdio", TransportKind::Stdio),
+    ("streamable_http", TransportKind::StreamableHttp),
+    ("streamable-http", TransportKind::StreamableHttp),
+    ("streamableHttp", TransportKind::StreamableHttp),
+    ("http", TransportKind::StreamableHttp),
+];
+
+/// Transports of the protocol that this version doesn't speak.
+pub const LATER_TRANSPORTS: [&str; 3] = ["sse", "websocket", "ws"];
 
 /// Which of a server's tools remain. Patterns are fnmatch (`*`, `?`, `[ab]`, `[!ab]`), case-sensitive, tried against
 /// `tool`, `server__tool` and `mcp__server__tool`.

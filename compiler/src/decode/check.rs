@@ -12,10 +12,10 @@ use serde_json::{Map, Number, Value};
 
 use super::path::{Finder, Place, Step};
 use super::schema::{CompiledSchema, known_keys};
-use super::words::{Quantity, hint, quoted_list, type_names, value_name, written};
+use super::words::{Quantity, command_line_hint, form_hint, hint, quoted_list, type_names, value_name, written};
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, closest, shown, sort};
-use crate::document::{self, Document, Kind, Node, number_of};
+use crate::document::{self, Document, Entry, Kind, Node, number_of};
 use crate::source::Span;
 
 /// After this many unknown keys no more guesses are made: each costs a comparison with every known key.
@@ -111,7 +111,7 @@ impl<'a> Check<'a> {
             }
             E::Type { kind } => {
                 let kinds = self.type_kinds(kind, parent);
-                self.wrong_type(&place, &kinds);
+                self.wrong_type(&place, &kinds, parent);
             }
             E::Enum { options } => self.unknown_word(&place, options.as_array().map_or(&[], Vec::as_slice)),
             E::Constant { expected_value } => self.unknown_word(&place, std::slice::from_ref(&**expected_value)),
@@ -146,18 +146,31 @@ impl<'a> Check<'a> {
             } else {
                 None
             };
+            let mut help = (!known.is_empty()).then(|| format!("known keys: {}", known.join(", ")));
             let homes = schema.homes(key);
+            if let Some(named) = named_by_its_key(place.node, &known) {
+                help = Some(named);
+                self.meant.insert((place.node.at, "name".to_owned()));
+            }
             match guess {
+                _ if key.starts_with("//") => {
+                    diagnostic = diagnostic.label("a comment starts with `#`, not with `//`");
+                    help = Some("write `#` here, or remove the comment".to_owned());
+                }
                 Some(guess) => {
                     self.meant.insert((place.node.at, guess.to_owned()));
+                    // What follows may have the form of the other word too.
+                    let kinds = schema.at(&format!("{parent}/properties/{guess}")).map(schema_types);
+                    help = kinds.and_then(|kinds| form_hint(&entry.value, &kinds)).or(help);
                     diagnostic = diagnostic.meant(guess);
                 }
-                None if !homes.is_empty() => diagnostic = diagnostic.label(format!("belongs {}", home_list(homes))),
+                None if !homes.is_empty() => {
+                    let here = home_of(&place.steps);
+                    diagnostic = diagnostic.label(format!("belongs {}", home_list(homes, &here)));
+                }
                 None => diagnostic = diagnostic.label("no such key"),
             }
-            if !known.is_empty() {
-                diagnostic = diagnostic.help(format!("known keys: {}", known.join(", ")));
-            }
+            diagnostic.help = help;
             self.say(key, entry.value.via, diagnostic);
         }
     }
@@ -192,10 +205,11 @@ impl<'a> Check<'a> {
         kinds
     }
 
-    fn wrong_type(&mut self, place: &Place<'a>, kinds: &[JsonType]) {
+    /// `parent` is the schema that asks for another type.
+    fn wrong_type(&mut self, place: &Place<'a>, kinds: &[JsonType], parent: &str) {
         let node = place.node;
         if matches!(node.kind, Kind::Null) {
-            return self.missing_value(place, &type_names(kinds));
+            return self.missing_value(place, &type_names(kinds), kinds.contains(&JsonType::String) && kinds.len() > 1);
         }
         let takes_number = kinds.iter().all(|kind| matches!(kind, JsonType::Number | JsonType::Integer));
         if let Kind::String(text) = &node.kind
@@ -205,7 +219,16 @@ impl<'a> Check<'a> {
             return self.unit(place, text, &quantity);
         }
         let subject = place.subject();
-        let hint = hint(node, kinds);
+        let hint = command_line_hint(place.key(), node).or_else(|| hint(node, kinds)).or_else(|| {
+            let keys = self.schema.at(parent).map(known_keys).unwrap_or_default();
+            match node.text() {
+                _ if kinds != [JsonType::Object] || keys.is_empty() => None,
+                Some(name) if keys.contains(&"name") && !name.contains(char::is_whitespace) => {
+                    Some(format!("write `- name: {}`, with its keys below", shown(name)))
+                }
+                _ => Some(format!("known keys: {}", keys.join(", "))),
+            }
+        });
         let is = match (&node.kind, &hint) {
             (Kind::String(text), Some(_)) if takes_number && number_of(text).is_some() => {
                 "a text because of its quotes".to_owned()
@@ -222,7 +245,8 @@ impl<'a> Check<'a> {
         self.say("", place.node.via, diagnostic);
     }
 
-    fn missing_value(&mut self, place: &Place<'a>, takes: &str) {
+    /// `free` is whether any text will do.
+    fn missing_value(&mut self, place: &Place<'a>, takes: &str, free: bool) {
         let written = place.node.at.start < place.node.at.end;
         let message = if written {
             format!("{} takes {takes}, this is null", place.subject())
@@ -231,24 +255,37 @@ impl<'a> Check<'a> {
         };
         let label = if written { "no value" } else { "nothing follows" };
         let what = if place.entry().is_some() { "the key" } else { "the entry" };
-        let diagnostic = Diagnostic::new(Code::MissingValue, Self::at(place), message).label(label).help(
-            match self.stray_child(place) {
-                Some(child) => format!("indent `{}` and what else belongs to it", shown(child)),
-                None => format!("write a value, or remove {what}"),
-            },
-        );
+        let stray = if free { Vec::new() } else { self.stray_children(place) };
+        let help = match (stray.first(), free) {
+            (Some(child), _) => format!("indent `{}` and what else belongs to it", shown(&child.key)),
+            (None, true) => format!("write a value, `\"\"` for an empty one, or remove {what}"),
+            (None, false) => format!("write a value, or remove {what}"),
+        };
+        if !stray.is_empty() {
+            // That they are unknown where they stand is the same mistake.
+            let of_stray = |known: &Diagnostic| stray.iter().any(|entry| entry.key_at == known.primary.at);
+            self.diagnostics.retain(|known| known.code != Code::UnknownKey || !of_stray(known));
+        }
+        let diagnostic = Diagnostic::new(Code::MissingValue, Self::at(place), message).label(label).help(help);
         self.say("", place.node.via, diagnostic);
     }
 
-    /// A key beside an empty one that belongs into it: its indentation is missing.
-    fn stray_child(&self, place: &Place<'a>) -> Option<&'a str> {
-        let [Step::Key(empty)] = place.steps.as_slice() else { return None };
-        let after = self.finder.root().entries().iter().skip_while(|entry| entry.key_at <= empty.key_at);
-        let mut stray = after.map(|entry| entry.key.as_str()).take(100);
-        stray.find(|key| {
-            let homes = self.schema.homes(key);
-            homes.contains(&empty.key) && !homes.iter().any(String::is_empty)
-        })
+    /// Keys after an empty one that belong into it: their indentation is missing.
+    fn stray_children(&self, place: &Place<'a>) -> Vec<&'a Entry> {
+        let Some((Step::Key(empty), outer)) = place.steps.split_last() else { return Vec::new() };
+        let siblings = match outer.last() {
+            Some(Step::Key(entry)) => entry.value.entries(),
+            Some(Step::Item(_, item)) => item.entries(),
+            None => self.finder.root().entries(),
+        };
+        let (home, beside) = (home_of(&place.steps), home_of(outer));
+        let after = siblings.iter().skip_while(|entry| entry.key_at <= empty.key_at).take(100);
+        after
+            .filter(|entry| {
+                let homes = self.schema.homes(&entry.key);
+                homes.contains(&home) && !homes.contains(&beside)
+            })
+            .collect()
     }
 
     fn unit(&mut self, place: &Place<'a>, text: &str, quantity: &Quantity<'_>) {
@@ -271,7 +308,7 @@ impl<'a> Check<'a> {
         let words: Vec<String> = options.iter().map(written).collect();
         let list = quoted_list(words.iter().map(String::as_str));
         if matches!(node.kind, Kind::Null) {
-            return self.missing_value(place, &one_of(&words, &list));
+            return self.missing_value(place, &one_of(&words, &list), false);
         }
         let Some(text) = node.text() else {
             let message = format!("{} takes {}, this is {}", place.subject(), one_of(&words, &list), node.what());
@@ -279,6 +316,13 @@ impl<'a> Check<'a> {
                 Diagnostic::new(Code::WrongType, Self::at(place), message).label(format!("is {}", node.what()));
             return self.say("", place.node.via, diagnostic);
         };
+        if matches!(node.kind, Kind::String(_)) && options.iter().any(|word| !word.is_string() && written(word) == text)
+        {
+            let message =
+                format!("{} takes {}, this is a text because of its quotes", place.subject(), one_of(&words, &list));
+            let diagnostic = Diagnostic::new(Code::WrongType, Self::at(place), message);
+            return self.say("", place.node.via, diagnostic.help(format!("write `{text}` without the quotes")));
+        }
         let message = match words.as_slice() {
             [only] => format!("{} takes only `{only}`, this is `{}`", place.subject(), shown(text)),
             _ => format!("{} can't be `{}`", place.subject(), shown(text)),
@@ -333,7 +377,7 @@ impl<'a> Check<'a> {
             return;
         }
         let kinds: Vec<JsonType> = branches.iter().flat_map(|branch| schema_types(branch)).collect();
-        self.wrong_type(place, &kinds);
+        self.wrong_type(place, &kinds, parent);
     }
 
     fn limit(&mut self, place: &Place<'a>, kind: &E) {
@@ -381,9 +425,29 @@ impl<'a> Check<'a> {
             E::MaxLength { .. } | E::MaxItems { .. } | E::MaxProperties { .. } => "too long",
             _ => "",
         };
-        let diagnostic = Diagnostic::new(code, Self::at(place), message.clone()).label(label);
-        self.say(&message, place.node.via, diagnostic);
+        let diagnostic = Diagnostic::new(code, Self::at(place), message).label(label);
+        self.say(kind.keyword(), place.node.via, diagnostic);
     }
+}
+
+/// The path of a map as [`CompiledSchema::homes`] names it.
+fn home_of(steps: &[Step<'_>]) -> String {
+    let mut home = String::new();
+    for step in steps {
+        match step {
+            Step::Key(entry) if home.is_empty() => home.clone_from(&entry.key),
+            Step::Key(entry) => home.extend([".", &entry.key]),
+            Step::Item(..) => home.push_str("[]"),
+        }
+    }
+    home
+}
+
+/// `- github: { … }`: an entry that has its name as its key.
+fn named_by_its_key(node: &Node, known: &[&str]) -> Option<String> {
+    let [only] = node.entries() else { return None };
+    let named = known.contains(&"name") && matches!(only.value.kind, Kind::Map(_) | Kind::Null);
+    named.then(|| format!("write `- name: {}`, with its keys below", shown(&only.key)))
 }
 
 /// The schema that holds the keyword at the end of `pointer`.
@@ -395,22 +459,24 @@ fn one_of(words: &[String], list: &str) -> String {
     if words.len() == 1 { list.to_owned() } else { format!("one of {list}") }
 }
 
-/// `in `mcp` or in `mcp_servers[]``.
-fn home_list(homes: &[String]) -> String {
-    let mut places: Vec<_> = homes
-        .iter()
-        .take(3)
-        .map(|home| match home.as_str() {
-            "" => "at the top level".to_owned(),
-            // A reader knows entries of a list, not our notation for them.
-            home => match home.strip_suffix("[]").or_else(|| home.strip_suffix(".*")) {
-                Some(list) => format!("in an entry of `{list}`"),
-                None => format!("in `{home}`"),
-            },
-        })
-        .collect();
+/// `in `mcp` or in `mcp_servers[]``; only those below `here`, if there are any.
+fn home_list(homes: &[String], here: &str) -> String {
+    let below: Vec<_> = homes.iter().filter_map(|home| home.strip_prefix(here)?.strip_prefix('.')).collect();
+    let homes = if below.is_empty() || here.is_empty() { homes.iter().map(String::as_str).collect() } else { below };
+    let mut places: Vec<_> = homes.into_iter().take(3).map(home_name).collect();
     let last = places.pop().unwrap_or_default();
     if places.is_empty() { last } else { format!("{} or {last}", places.join(", ")) }
+}
+
+/// A home as a reader knows it: entries of a list, not our notation for them.
+fn home_name(home: &str) -> String {
+    let entry = |list: &str| format!("an entry of `{list}`");
+    match home.rsplit_once("[]").or_else(|| home.rsplit_once(".*")) {
+        _ if home.is_empty() => "at the top level".to_owned(),
+        Some((list, "")) => format!("in {}", entry(list)),
+        Some((list, field)) => format!("in `{}` of {}", field.trim_start_matches('.'), entry(list)),
+        None => format!("in `{home}`"),
+    }
 }
 
 /// The types that a schema asks for.

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::diagnostic::shown;
 use crate::document::{Kind, Node, number_of};
+use crate::secret::{name_looks_secret, value_looks_secret};
 
 /// `a text`, `a whole number`: what a schema type is called.
 fn type_name(kind: JsonType) -> &'static str {
@@ -45,6 +46,7 @@ pub(super) fn type_names(kinds: &[JsonType]) -> String {
 /// `a list`, with the text of a short scalar where it helps to see it.
 pub(super) fn value_name(node: &Node) -> String {
     match &node.kind {
+        Kind::String(text) if value_looks_secret(text) => "a text".to_owned(),
         Kind::String(text) if !text.is_empty() && text.len() <= 24 && !text.contains('`') => {
             format!("the text `{}`", shown(text))
         }
@@ -125,19 +127,39 @@ impl<'a> Quantity<'a> {
 /// What to write instead of `node` where one of `kinds` is taken, if that can be said.
 pub(super) fn hint(node: &Node, kinds: &[JsonType]) -> Option<String> {
     let takes = |kind: JsonType| kinds.contains(&kind);
+    if node.text().is_some_and(value_looks_secret) {
+        return None;
+    }
     match &node.kind {
+        Kind::String(text)
+            if text.contains("${")
+                && !takes(JsonType::Array)
+                && !takes(JsonType::Object)
+                && !takes(JsonType::String) =>
+        {
+            Some("variables are only filled in where a server is launched, not here".to_owned())
+        }
         Kind::String(text) if takes(JsonType::Boolean) => truth(text).map(|word| format!("write `{word}`")),
         Kind::String(text) if takes(JsonType::Number) || takes(JsonType::Integer) => number_hint(text),
         Kind::Number(text) if takes(JsonType::Boolean) => truth(text).map(|word| format!("write `{word}`")),
         Kind::Number(text) if takes(JsonType::Integer) => Some("write it without a fraction".to_owned()),
         Kind::Number(text) | Kind::Bool(_, text) if takes(JsonType::String) => Some(format!("write `\"{text}\"`")),
         Kind::Number(_) | Kind::Bool(..) | Kind::String(_) if takes(JsonType::Array) => {
-            let text = node.text().unwrap_or_default();
-            let plain =
-                text.chars().all(|c| c.is_ascii_alphanumeric() || "_-./@".contains(c)) && !text.starts_with('@');
-            let text = shown(text);
-            Some(if plain { format!("write `[{text}]`") } else { format!("write `[{}]`", Value::from(&*text)) })
+            Some(format!("write `[{}]`", list_item(node.text().unwrap_or_default())))
         }
+        Kind::List(items) if takes(JsonType::String) => match items.as_slice() {
+            [only] => only.text().map(|text| format!("write `{}` without the list", shown(text))),
+            _ => None,
+        },
+        _ => form_hint(node, kinds),
+    }
+}
+
+/// How a map is written as a list, or a list as a map.
+pub(super) fn form_hint(node: &Node, kinds: &[JsonType]) -> Option<String> {
+    let takes = |kind: JsonType| kinds.contains(&kind);
+    match &node.kind {
+        Kind::Map(entries) if entries.is_empty() && takes(JsonType::Array) => Some("write `[]`".to_owned()),
         Kind::Map(entries) if takes(JsonType::Array) => {
             let first = entries.first()?;
             let all_maps = entries.iter().all(|entry| matches!(entry.value.kind, Kind::Map(_)));
@@ -145,14 +167,38 @@ pub(super) fn hint(node: &Node, kinds: &[JsonType]) -> Option<String> {
         }
         Kind::List(items) if takes(JsonType::Object) => {
             let (key, value) = items.first()?.text()?.split_once('=')?;
-            Some(format!("write `{}: {}` instead, without the dash", shown(key), shown(value)))
+            let value = if name_looks_secret(key) { "…".into() } else { shown(value) };
+            let each = if items.len() > 1 { "each " } else { "" };
+            Some(format!("write {each}`{}: {value}` instead, without the list", shown(key)))
         }
-        Kind::List(items) if takes(JsonType::String) => match items.as_slice() {
-            [only] => only.text().map(|text| format!("write `{}` without the list", shown(text))),
-            _ => None,
-        },
         _ => None,
     }
+}
+
+/// `command: [npx, -y, x]` and `args: -y x`: a command line where its parts are meant.
+pub(super) fn command_line_hint(key: &str, node: &Node) -> Option<String> {
+    let words = |texts: &mut dyn Iterator<Item = &str>| {
+        let items: Vec<_> = texts.map(list_item).collect();
+        items.join(", ")
+    };
+    match (key, &node.kind) {
+        ("command", Kind::List(items)) if items.len() > 1 && items.iter().all(|item| item.text().is_some()) => {
+            let mut texts = items.iter().filter_map(Node::text);
+            let program = texts.next()?;
+            Some(format!("write `command: {}` and `args: [{}]`", shown(program), words(&mut texts)))
+        }
+        ("args", Kind::String(text)) if text.contains(' ') && !text.contains(['"', '\'', '\\']) => {
+            Some(format!("write one word each: `[{}]`", words(&mut text.split_whitespace())))
+        }
+        _ => None,
+    }
+}
+
+/// A text as an item of a list in brackets.
+fn list_item(text: &str) -> String {
+    let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "_-./@".contains(c)) && !text.starts_with(['@', '-']);
+    let text = shown(text);
+    if plain { text.into_owned() } else { Value::from(&*text).to_string() }
 }
 
 fn truth(text: &str) -> Option<&'static str> {
@@ -171,9 +217,6 @@ fn number_hint(text: &str) -> Option<String> {
     let float = text.strip_prefix('.').or_else(|| text.strip_prefix("-.")).unwrap_or(text).parse::<f64>();
     if float.is_ok_and(|float| !float.is_finite()) {
         return Some("write a finite number".to_owned());
-    }
-    if text.contains("${") {
-        return Some("variables are only filled in where a server is launched, not here".to_owned());
     }
     let digits: String = text.chars().filter(|c| !matches!(c, '_' | ',' | '\'')).collect();
     let digits =

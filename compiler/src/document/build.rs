@@ -140,7 +140,7 @@ impl<'s> Builder<'s> {
         self.report(
             Diagnostic::new(Code::SeveralDocuments, at, "a second YAML document starts in this file")
                 .label("here")
-                .help("one file holds one document; put the rest into a file of its own and name it in `fragments`"),
+                .help("one file holds one document: put what follows into the first, or into a file of its own"),
         );
     }
 

@@ -1,6 +1,6 @@
 //! YAML as a tree in which every node knows where it was written and how.
 //!
-//! Bytes become a [`Source`](crate::source::Source) in [`read`], the source becomes a [`Document`] in [`parse`]. A
+//! Bytes become a [`Source`] in [`read`], the source becomes a [`Document`] in [`parse`]. A
 //! document has anchors, aliases and merge keys already applied and knows neither defaults nor types: whether
 //! `timeout: 5` may stand there is asked in [`crate::decode`]. Scalars follow the core schema of YAML 1.2 with one
 //! deviation: digits after a leading zero (`017`) and digits with `_` are texts, because half of the world reads them
@@ -18,7 +18,7 @@ use crate::diagnostic::Diagnostic;
 use crate::source::{Source, SourceId, SourceMap, Span};
 
 pub use read::{MAX_BYTES, read};
-pub use rename::{Rename, name_to_map, rename};
+pub use rename::{Rename, map_to_list, name_to_map, rename};
 pub(crate) use scalar::{Number, number as number_of};
 
 /// Deepest nesting of lists and maps, aliases expanded.

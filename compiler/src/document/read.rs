@@ -15,7 +15,7 @@ pub fn read(sources: &mut SourceMap, path: &str, bytes: &[u8]) -> (SourceId, Opt
         let id = sources.add(Source::new(path, ""));
         let message = format!("the file is {} bytes long, the limit is {MAX_BYTES}", bytes.len());
         let problem = Diagnostic::new(Code::FileTooLarge, Span::new(id, 0..0), message)
-            .help("a config holds servers and rules; move data of other kinds out of it, or split it with `fragments`");
+            .help("a config holds servers and rules; move everything else out of it");
         return (id, Some(problem));
     }
     match std::str::from_utf8(bytes) {

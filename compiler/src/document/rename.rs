@@ -54,6 +54,28 @@ pub fn name_to_map(document: &mut Document, at: &str, key: &str) {
     });
 }
 
+/// Makes a map of maps a list of them, each of which holds its old key under `key`: `{ github: { … } }` becomes
+/// `[{ name: github, … }]`. Whether there was such a map; one that holds anything else stays as it is.
+pub fn map_to_list(node: &mut Node, key: &str) -> bool {
+    let Kind::Map(entries) = &mut node.kind else { return false };
+    if entries.is_empty() || entries.iter().any(|entry| !matches!(entry.value.kind, Kind::Map(_))) {
+        return false;
+    }
+    let items = std::mem::take(entries).into_iter().map(|entry| {
+        let mut item = entry.value;
+        if let Kind::Map(fields) = &mut item.kind
+            && !fields.iter().any(|field| field.key == key)
+        {
+            let name = Node::new(entry.key_at, Kind::String(entry.key));
+            fields.insert(0, Entry { key: key.to_owned(), key_at: entry.key_at, written: None, value: name });
+        }
+        item.at.start = item.at.start.min(entry.key_at.start);
+        item
+    });
+    node.kind = Kind::List(items.collect());
+    true
+}
+
 #[derive(Clone, Copy)]
 enum Step<'a> {
     Key(&'a str),
@@ -76,7 +98,6 @@ fn steps(path: &str) -> Vec<Step<'_>> {
 }
 
 /// Calls `act` on the entries of every map that `steps` leads to.
-/// Every map at `steps`.
 fn each(node: &mut Node, steps: &[Step<'_>], act: &mut dyn FnMut(&mut Vec<Entry>)) {
     each_node(node, steps, &mut |node| {
         if let Kind::Map(entries) = &mut node.kind {

@@ -45,7 +45,7 @@ impl Builder<'_> {
             ("env" | "env_var" | "envvar" | "secret" | "var", Some(text)) if !text.is_empty() => {
                 format!("write `${{{}}}` for the value of a variable", shown(text))
             }
-            ("include", _) => "name the file in `fragments` at the top level".to_owned(),
+            ("include", _) => "write here what that file holds".to_owned(),
             _ => format!("remove `{}`, or put the value in quotes if the `!` belongs to it", shown(&tag)),
         };
         let at = self.span(start..end);

@@ -220,11 +220,12 @@ impl Draft<'_> {
         self.place("command", value.at);
         if let Kind::List(items) = &value.kind {
             let mut words = items.iter().filter_map(Foreign::text).map(str::to_owned);
-            self.command = words.next();
+            self.command = words.next().map(|word| word.trim().to_owned()).filter(|word| !word.is_empty());
             let words: Vec<_> = words.collect();
             self.args.splice(0..0, words);
         } else {
-            self.command = value.text().map(str::to_owned).filter(|text| !text.trim().is_empty());
+            // Blanks around a program's name are never part of it.
+            self.command = value.text().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
         }
     }
 

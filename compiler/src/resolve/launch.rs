@@ -3,13 +3,26 @@
 use std::collections::BTreeMap;
 
 use crate::code::Code;
+use crate::config::server::{LATER_TRANSPORTS, TRANSPORTS};
 use crate::config::{Mcp, ServerEntry, Text};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, closest, shown};
 use crate::interpolate::{Part, Template};
 use crate::plan::{Launch, Stdio, StreamableHttp, TransportKind};
+use crate::secret::masked;
 use crate::source::{Span, Spanned};
 
 use super::{Resolver, default_environment};
+
+const SUPPORTED: &str = "this version speaks `stdio` and `streamable_http`";
+
+/// What a transport can't do without.
+struct Needed<'e> {
+    field: Option<&'e Spanned<String>>,
+    name: &'static str,
+    who: &'static str,
+    /// The field of another transport that stands in its place, and that transport.
+    instead: Option<(&'static str, Span, &'static str)>,
+}
 
 impl Resolver<'_> {
     pub(super) fn launch(&mut self, entry: &Spanned<ServerEntry>, mcp: &Mcp) -> Option<Launch> {
@@ -22,16 +35,11 @@ impl Resolver<'_> {
     fn transport(&mut self, entry: &Spanned<ServerEntry>) -> Option<TransportKind> {
         let fields = &entry.value;
         if let Some(written) = &fields.transport {
-            return match written.value.as_str() {
-                "stdio" => Some(TransportKind::Stdio),
-                "streamable_http" | "streamable-http" | "streamableHttp" | "http" => {
-                    Some(TransportKind::StreamableHttp)
-                }
-                other => {
-                    self.unsupported(other, written.at);
-                    None
-                }
-            };
+            let known = TRANSPORTS.iter().find(|(word, _)| *word == written.value);
+            if known.is_none() {
+                self.unknown_transport(written);
+            }
+            return known.map(|(_, kind)| *kind);
         }
         match (&fields.command, &fields.url) {
             (Some(command), Some(url)) => {
@@ -60,27 +68,40 @@ impl Resolver<'_> {
         }
     }
 
+    fn unknown_transport(&mut self, written: &Spanned<String>) {
+        if LATER_TRANSPORTS.contains(&&*written.value) {
+            return self.unsupported(&written.value, written.at);
+        }
+        let message = format!("`transport` can't be `{}`", shown(&written.value));
+        let mut diagnostic = Diagnostic::new(Code::UnknownValue, written.at, message);
+        let words = TRANSPORTS.iter().map(|(word, _)| *word).chain(LATER_TRANSPORTS);
+        if let Some(close) = closest(&written.value, words) {
+            diagnostic = diagnostic.meant(close);
+        }
+        self.report(diagnostic.help(SUPPORTED));
+    }
+
     fn unsupported(&mut self, transport: &str, at: Span) {
         let message = format!("the transport `{transport}` isn't supported by this version");
-        self.report(
-            Diagnostic::new(Code::UnsupportedTransport, at, message).help("stdio and streamable_http are supported"),
-        );
+        self.report(Diagnostic::new(Code::UnsupportedTransport, at, message).help(SUPPORTED));
     }
 
     fn stdio(&mut self, entry: &Spanned<ServerEntry>, mcp: &Mcp) -> Option<Launch> {
         let fields = &entry.value;
-        for (field, at) in [
-            ("url", fields.url.as_ref().map(|f| f.at)),
+        let refused = [
+            // Without a command, the url is what should have been one: said below.
+            ("url", fields.url.as_ref().filter(|_| fields.command.is_some()).map(|f| f.at)),
             ("headers", fields.headers.as_ref().map(|f| f.at)),
             ("reconnect", fields.reconnect.as_ref().map(|f| f.at)),
-        ] {
-            self.refuse(field, at, "a stdio server", "the process is given `command`, `args`, `env` and `cwd`");
-        }
+        ];
+        self.refuse(&refused, "a stdio server", "the process is given `command`, `args`, `env` and `cwd`");
         let args = fields.args.iter().flat_map(|args| &args.value).enumerate();
         let args: Vec<_> = args.map(|(index, arg)| self.text(arg, &format!("args[{index}]"))).collect();
         let env = self.texts(fields.env.as_ref(), "env", Self::check_variable);
         let cwd = fields.cwd.as_ref().map(|cwd| self.template(cwd, "cwd"));
-        let command = self.required(fields.command.as_ref(), entry.at, "command", "a stdio server")?;
+        let instead = fields.url.as_ref().map(|url| ("url", url.at, "streamable_http"));
+        let needed = Needed { field: fields.command.as_ref(), name: "command", who: "a stdio server", instead };
+        let command = self.required(needed, entry.at)?;
         self.check_command(command);
         Some(Launch::Stdio(Stdio {
             command: self.template(command, "command"),
@@ -94,48 +115,57 @@ impl Resolver<'_> {
 
     fn streamable_http(&mut self, entry: &Spanned<ServerEntry>) -> Option<Launch> {
         let fields = &entry.value;
-        for (field, at) in [
-            ("command", fields.command.as_ref().map(|f| f.at)),
+        let refused = [
+            ("command", fields.command.as_ref().filter(|_| fields.url.is_some()).map(|f| f.at)),
             ("args", fields.args.as_ref().map(|f| f.at)),
             ("env", fields.env.as_ref().map(|f| f.at)),
             ("cwd", fields.cwd.as_ref().map(|f| f.at)),
             ("environment", fields.environment.as_ref().map(|f| f.at)),
             ("restart", fields.restart.as_ref().map(|f| f.at)),
-        ] {
-            self.refuse(field, at, "a streamable_http server", "a remote server is given `url` and `headers`");
-        }
+        ];
+        self.refuse(&refused, "a streamable_http server", "a remote server is given `url` and `headers`");
         let headers = self.texts(fields.headers.as_ref(), "headers", Self::check_header);
-        let url = self.required(fields.url.as_ref(), entry.at, "url", "a streamable_http server")?;
+        let instead = fields.command.as_ref().map(|command| ("command", command.at, "stdio"));
+        let needed = Needed { field: fields.url.as_ref(), name: "url", who: "a streamable_http server", instead };
+        let url = self.required(needed, entry.at)?;
         let template = self.template(url, "url");
         self.check_url(url, &template);
         Some(Launch::StreamableHttp(StreamableHttp { url: template, headers }))
     }
 
-    fn refuse(&mut self, field: &str, at: Option<Span>, who: &str, help: &str) {
-        if let Some(at) = at {
-            let message = format!("{who} doesn't take `{field}`");
-            self.report(Diagnostic::new(Code::FieldNotForTransport, at, message).help(help));
+    /// Fields of another transport: one mistake, whatever came along with it.
+    fn refuse(&mut self, fields: &[(&str, Option<Span>)], who: &str, help: &str) {
+        let mut written: Vec<_> = fields.iter().filter_map(|(field, at)| at.map(|at| (at, *field))).collect();
+        written.sort_unstable();
+        let Some(((first, _), more)) = written.split_first() else { return };
+        let names: Vec<_> = written.iter().map(|(_, field)| format!("`{field}`")).collect();
+        let message = format!("{who} doesn't take {}", one_of(&names));
+        let mut diagnostic = Diagnostic::new(Code::FieldNotForTransport, *first, message).help(help);
+        for (at, _) in more {
+            diagnostic = diagnostic.related(*at, "");
         }
+        self.report(diagnostic);
     }
 
     /// A field that the transport can't do without. Empty counts as missing.
-    fn required<'e>(
-        &mut self,
-        field: Option<&'e Spanned<String>>,
-        entry: Span,
-        name: &str,
-        who: &str,
-    ) -> Option<&'e Spanned<String>> {
-        match field {
-            Some(field) if !field.value.trim().is_empty() => Some(field),
-            None if self.is_troubled(entry) => None,
-            other => {
-                let at = other.map_or(entry, |field| field.at);
-                let message = format!("{who} needs `{name}`");
-                self.report(Diagnostic::new(Code::MissingKey, at, message).help(format!("add `{name}:`")));
-                None
+    fn required<'e>(&mut self, needed: Needed<'e>, entry: Span) -> Option<&'e Spanned<String>> {
+        let Needed { field, name, who, instead } = needed;
+        let help = format!("add `{name}: …`");
+        let diagnostic = match (field, instead) {
+            (Some(field), _) if !field.value.trim().is_empty() => return Some(field),
+            (Some(field), _) => {
+                Diagnostic::new(Code::MissingKey, field.at, format!("`{name}` is empty, and {who} needs it"))
+                    .help(format!("write something after `{name}:`"))
             }
-        }
+            (None, Some((other, at, transport))) => {
+                Diagnostic::new(Code::MissingKey, at, format!("{who} needs `{name}`, this one has `{other}`"))
+                    .help(format!("write `transport: {transport}`, or `{name}` in place of `{other}`"))
+            }
+            (None, None) if self.is_troubled(entry) => return None,
+            (None, None) => Diagnostic::new(Code::MissingKey, entry, format!("{who} needs `{name}`")).help(help),
+        };
+        self.report(diagnostic);
+        None
     }
 
     fn text(&mut self, written: &Spanned<Text>, field: &str) -> Template {
@@ -158,23 +188,40 @@ impl Resolver<'_> {
 
     /// `command: npx -y package` is one program of that name to us: nearly always a mistake.
     fn check_command(&mut self, command: &Spanned<String>) {
-        let mut words = command.value.split_whitespace();
+        let trimmed = command.value.trim();
+        if trimmed.len() != command.value.len() {
+            let message = "`command` has blanks around the program's name";
+            self.report(
+                Diagnostic::new(Code::BadCommand, command.at, message)
+                    .help(format!("write `command: {}`", masked(trimmed))),
+            );
+            return;
+        }
+        let mut words = trimmed.split_whitespace();
         let (Some(program), Some(_)) = (words.next(), words.clone().next()) else { return };
         // A path with blanks in it is fine; a bare word followed by options is not.
         if !program.contains(['/', '\\', '$']) {
-            let args: Vec<_> = words.map(crate::json::string).collect();
-            let message = format!("`command` is one program, never split; there is none called `{}`", command.value);
-            self.report(
-                Diagnostic::new(Code::BadCommand, command.at, message)
-                    .help(format!("write `command: {program}` and `args: [{}]`", args.join(", "))),
-            );
+            let mut help = format!("write `command: {program}`, and the rest word by word in `args: [ … ]`");
+            if !trimmed.contains(['"', '\'', '\\']) && trimmed.len() <= 120 {
+                let args: Vec<_> = words.map(|word| crate::json::string(&masked(word))).collect();
+                help = format!("write `command: {program}` and `args: [{}]`", args.join(", "));
+            }
+            let message = format!("`command` is one program, and there is none called `{}`", shown(trimmed));
+            self.report(Diagnostic::new(Code::BadCommand, command.at, message).help(help));
         }
     }
 
     pub(super) fn variable_name(&mut self, written: &Spanned<String>) -> String {
         let name = &written.value;
-        if name.is_empty() || name.contains(['=', '\0', '$', '{', ' ']) {
-            let message = format!("`{name}` can't be the name of a variable");
+        if name.is_empty() {
+            self.report(
+                Diagnostic::new(Code::BadVariableName, written.at, "a variable has to have a name")
+                    .help("write its name, such as `GITHUB_TOKEN`"),
+            );
+        } else if name.contains(|c: char| matches!(c, '=' | '$' | '{') || c.is_whitespace() || c.is_control()) {
+            // What follows a `=` may be a secret.
+            let shown_name = shown(name.split_inclusive('=').next().unwrap_or_default());
+            let message = format!("`{shown_name}` can't be the name of a variable");
             self.report(
                 Diagnostic::new(Code::BadVariableName, written.at, message)
                     .help("write the name alone, such as `GITHUB_TOKEN`"),
@@ -190,40 +237,80 @@ impl Resolver<'_> {
     fn check_header(&mut self, key: &Spanned<String>, value: &Spanned<Text>) {
         let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
         if key.value.is_empty() || !key.value.chars().all(token) {
-            let message = format!("`{}` can't be the name of an HTTP header", key.value);
-            self.report(Diagnostic::new(Code::BadHeader, key.at, message).help("letters, digits and `-` are safe"));
+            let message = match key.value.as_str() {
+                "" => "an HTTP header has to have a name".to_owned(),
+                name => format!("`{}` can't be the name of an HTTP header", shown(name)),
+            };
+            self.report(
+                Diagnostic::new(Code::BadHeader, key.at, message)
+                    .help("a header's name has ASCII letters, digits and `-`, such as `X-Api-Key`"),
+            );
         }
-        if value.value.0.contains(['\n', '\r', '\0']) {
-            let message = format!("the value of header `{}` holds a line break", key.value);
-            self.report(Diagnostic::new(Code::BadHeader, value.at, message).help("write it on one line"));
-        }
+        let text = &value.value.0;
+        let (odd, help) = if text.contains(['\n', '\r']) {
+            ("a line break", "write it on one line")
+        } else if text.contains(|c: char| c.is_control() && c != '\t') {
+            ("a control character", "remove it")
+        } else {
+            return;
+        };
+        let message = format!("the value of header `{}` holds {odd}", shown(&key.value));
+        self.report(Diagnostic::new(Code::BadHeader, value.at, message).help(help));
     }
 
+    /// What can be said about a URL before its references are known; the rest is checked when the connection opens.
     fn check_url(&mut self, written: &Spanned<String>, template: &Template) {
-        let help = "a URL looks like `https://example.com/mcp`";
-        // What a reference will say is only known when the connection opens; it is checked there again.
+        let url = &written.value;
         if let Some(Part::Reference(_)) = template.parts().first() {
             return;
         }
-        let Some((scheme, rest)) = written.value.split_once("://") else {
-            let message = format!("`{}` is no absolute URL", written.value);
-            self.report(Diagnostic::new(Code::BadUrl, written.at, message).help(help));
-            return;
-        };
-        if !matches!(scheme.to_ascii_lowercase().as_str(), "http" | "https") {
-            let message = format!("a streamable_http server can't be reached through `{scheme}://`");
-            self.report(Diagnostic::new(Code::BadUrl, written.at, message).help("use `https://` or `http://`"));
-            return;
+        if let Some(problem) = url_problem(url) {
+            // The URL itself isn't repeated: it may hold a password or a token.
+            self.report(
+                Diagnostic::new(Code::BadUrl, written.at, problem).help("a URL looks like `https://example.com/mcp`"),
+            );
         }
-        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        let host = authority.rsplit('@').next().unwrap_or_default();
-        let port_is_bad = host
-            .rsplit_once(':')
-            .filter(|(name, _)| !name.contains(':') || name.ends_with(']'))
-            .is_some_and(|(_, port)| !port.contains('$') && !port.is_empty() && port.parse::<u16>().is_err());
-        if host.is_empty() || host.starts_with(':') || rest.contains(char::is_whitespace) || port_is_bad {
-            let message = format!("`{}` is no usable URL", written.value);
-            self.report(Diagnostic::new(Code::BadUrl, written.at, message).help(help));
+    }
+}
+
+fn url_problem(url: &str) -> Option<String> {
+    if url.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Some("`url` has a blank in it".to_owned());
+    }
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return Some("`url` is no absolute URL: it doesn't start with `https://` or `http://`".to_owned());
+    };
+    if !matches!(scheme.to_ascii_lowercase().as_str(), "http" | "https") {
+        return Some(format!(
+            "a streamable_http server is reached through `https://` or `http://`, not `{}://`",
+            shown(scheme)
+        ));
+    }
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let (name, port) = match host.strip_prefix('[') {
+        Some(inner) => {
+            let Some((address, after)) = inner.split_once(']') else {
+                return Some("the address in `url` has a `[` without its `]`".to_owned());
+            };
+            if !address.contains('$') && address.parse::<core::net::Ipv6Addr>().is_err() {
+                return Some("between `[` and `]` the `url` has no IPv6 address".to_owned());
+            }
+            (address, after.strip_prefix(':'))
         }
+        None => host.split_once(':').map_or((host, None), |(name, port)| (name, Some(port))),
+    };
+    if name.is_empty() {
+        return Some("`url` has no host".to_owned());
+    }
+    let port = port.filter(|port| !port.is_empty() && !port.contains("${") && !port.contains("$<"))?;
+    port.parse::<u16>().is_err().then(|| format!("`{}` in `url` is no port: a number up to 65535", shown(port)))
+}
+
+/// `a`, `b` or `c`.
+fn one_of(names: &[String]) -> String {
+    match names {
+        [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+        names => names.concat(),
     }
 }

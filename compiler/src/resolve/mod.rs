@@ -3,6 +3,7 @@
 //! One pass per file. A pass reports and goes on; something already reported silences what follows from it. There is a
 //! plan exactly when there is no error.
 
+mod derive;
 mod launch;
 mod limits;
 mod names;
@@ -12,20 +13,20 @@ mod text;
 
 use crate::code::Code;
 use crate::config::Config;
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, shown};
 use crate::pattern::Pattern;
 use crate::plan::{Concurrency, Environment, Naming, Plan};
 use crate::source::{SourceMap, Sources, Span, Spanned};
 
-pub(crate) use names::derive as derive_name;
+pub(crate) use derive::derive as derive_name;
 
 /// What the passes share: the texts that were read, and what was found so far.
 pub struct Resolver<'a> {
-    texts: &'a SourceMap,
+    texts: &'a mut SourceMap,
     files: &'a dyn Sources,
     diagnostics: Vec<Diagnostic>,
     read: Vec<String>,
-    /// Where an error was reported before: what is missing there may be what was refused.
+    /// Where an error was reported before, sorted: what is missing there may be what was refused.
     troubled: Vec<Span>,
 }
 
@@ -40,9 +41,10 @@ pub struct Resolved {
     pub read: Vec<String>,
 }
 
-/// Decides everything that `config` leaves open. `earlier` is what was found before: it silences what follows from it.
-pub fn resolve(config: &Config, texts: &SourceMap, files: &dyn Sources, earlier: &[Diagnostic]) -> Resolved {
-    let troubled = earlier.iter().filter(|d| d.is_error()).map(|d| d.primary.at).collect();
+/// Decides everything that `config` leaves open. Files that diagnostics point into are added to `texts`. `earlier` is what was found before: it silences what follows from it.
+pub fn resolve(config: &Config, texts: &mut SourceMap, files: &dyn Sources, earlier: &[Diagnostic]) -> Resolved {
+    let mut troubled: Vec<_> = earlier.iter().filter(|d| d.is_error()).map(|d| d.primary.at).collect();
+    troubled.sort_unstable();
     let mut resolver = Resolver { texts, files, diagnostics: Vec::new(), read: Vec::new(), troubled };
     let plan = resolver.plan(config);
     let failed = resolver.diagnostics.iter().any(Diagnostic::is_error);
@@ -79,25 +81,32 @@ impl Resolver<'_> {
     fn check_naming(&mut self, written: &Spanned<String>) {
         let pattern = &written.value;
         let without = pattern.replacen("{tool}", "", 1).replacen("{server}", "", 1);
-        if pattern.matches("{tool}").count() != 1 {
-            let message = format!("the naming pattern `{pattern}` must hold `{{tool}}` once");
-            self.report(
-                Diagnostic::new(Code::BadNaming, written.at, message)
-                    .help("write `mcp__{server}__{tool}`, `{server}__{tool}` or `{tool}`"),
-            );
+        let (code, problem, help) = if pattern.matches("{tool}").count() != 1 {
+            let help = "write `mcp__{server}__{tool}`, `{server}__{tool}` or `{tool}`";
+            (Code::BadNaming, "must hold `{tool}` once".to_owned(), help)
+        } else if pattern.matches("{server}").count() > 1 {
+            (
+                Code::BadNaming,
+                "holds `{server}` twice".to_owned(),
+                "write `mcp__{server}__{tool}` or `{server}__{tool}`",
+            )
+        } else if without.contains(['{', '}']) {
+            (
+                Code::BadNaming,
+                "knows only `{server}` and `{tool}`".to_owned(),
+                "write everything else as it is to appear",
+            )
         } else if let Some(odd) = without.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))) {
-            let message = format!("the naming pattern `{pattern}` can't hold `{odd}`");
-            self.report(
-                Diagnostic::new(Code::BadNaming, written.at, message)
-                    .help("besides `{server}` and `{tool}` only letters, digits, `_` and `-` can be in a tool's name"),
-            );
+            let help = "besides `{server}` and `{tool}` only letters, digits, `_` and `-` can be in a tool's name";
+            (Code::BadNaming, format!("can't hold `{}`", odd.escape_debug()), help)
         } else if !pattern.contains("{server}") {
-            let message = format!("the naming pattern `{pattern}` doesn't tell servers apart");
-            self.report(
-                Diagnostic::new(Code::NamingWithoutServer, written.at, message)
-                    .help("where two servers have a tool of one name, the later one's gets a hash at its end"),
-            );
-        }
+            let help = "where two servers have a tool of one name, the later one's gets a hash at its end";
+            (Code::NamingWithoutServer, "doesn't tell servers apart".to_owned(), help)
+        } else {
+            return;
+        };
+        let message = format!("the naming pattern `{}` {problem}", shown(pattern));
+        self.report(Diagnostic::new(code, written.at, message).help(help));
     }
 
     fn report(&mut self, diagnostic: Diagnostic) {
@@ -106,19 +115,23 @@ impl Resolver<'_> {
 
     /// Whether something inside of `entry` was refused, so that what is missing there is no news.
     fn is_troubled(&self, entry: Span) -> bool {
-        let inside = |at: &Span| at.source == entry.source && entry.start <= at.start && at.end <= entry.end;
-        self.troubled.iter().any(inside)
+        let first = self.troubled.partition_point(|at| (at.source, at.start) < (entry.source, entry.start));
+        let inside = |at: &Span| at.source == entry.source && at.start <= entry.end;
+        self.troubled[first..].iter().take_while(|at| inside(at)).any(|at| at.end <= entry.end)
     }
 
-    /// The part of the file that `range` of a scalar's value stands on: exact where the scalar is written as it means,
-    /// the whole scalar where quoting or folding changed it.
+    /// The part of the file that `range` of a scalar's value stands on: exact where its text is written as it means,
+    /// the whole scalar where escapes or folding changed it.
+    ///
+    /// What is looked for starts with `$`, so that counting those finds it whatever stands around it.
     fn inside(&self, scalar: Span, value: &str, range: std::ops::Range<usize>) -> Span {
         let written = self.texts.get(scalar.source).text.get(scalar.range()).unwrap_or_default();
-        let quote = usize::from(written.starts_with(['"', '\'']));
-        match written.get(quote..written.len().saturating_sub(quote)) {
-            Some(inner) if inner == value => {
-                let start = scalar.start + quote;
-                Span { source: scalar.source, start: start + range.start, end: start + range.end }
+        let dollars = |text: &str| text.bytes().filter(|byte| *byte == b'$').count();
+        let before = dollars(&value[..range.start]);
+        let found = written.match_indices('$').nth(before).filter(|_| dollars(written) == dollars(value));
+        match found {
+            Some((at, _)) if written[at..].starts_with(&value[range.clone()]) => {
+                Span { source: scalar.source, start: scalar.start + at, end: scalar.start + at + range.len() }
             }
             _ => scalar,
         }

@@ -2,10 +2,10 @@
 
 use crate::code::Code;
 use crate::config::{self, Config};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, shown};
 use crate::plan::{Budget, Prompt, PromptTemplate};
 use crate::prompt_template;
-use crate::source::{Span, Spanned};
+use crate::source::{Source, Span, Spanned};
 
 use super::Resolver;
 
@@ -29,10 +29,11 @@ impl Resolver<'_> {
         if least > most
             && let Some(written) = min.or(max)
         {
-            let message = format!("the shortest description ({least}) is longer than the longest ({most})");
+            let whose = if min.is_none() { " (the default)" } else { "" };
+            let message = format!("no description has at least {least} characters{whose} and at most {most}");
             self.report(
                 Diagnostic::new(Code::OutOfRange, written.at, message)
-                    .help("`min_description_chars` must not be above `max_description_chars`"),
+                    .help(format!("set `min_description_chars` to {most} or less, or `max_description_chars` to more")),
             );
         }
         Prompt {
@@ -88,9 +89,23 @@ impl Resolver<'_> {
             config::Budget { chars: None, tokens: None, context: Some(context), percent: Some(percent) } => {
                 Budget::Chars((*context as f64 * percent.0 / 100.0 + 1e-6).floor() as usize)
             }
-            _ => {
+            // What was refused there may be the missing half.
+            _ if self.is_troubled(written.at) => Budget::Chars(DEFAULT_CHARS),
+            budget => {
+                let message = match budget {
+                    config::Budget { chars: None, tokens: None, context: Some(_), percent: None } => {
+                        "a `context` needs the `percent` of it that is the budget"
+                    }
+                    config::Budget { chars: None, tokens: None, context: None, percent: Some(_) } => {
+                        "a `percent` needs the `context` that it is of"
+                    }
+                    config::Budget { chars: None, tokens: None, context: None, percent: None } => {
+                        "the budget says nothing"
+                    }
+                    _ => "the budget is said in more than one way",
+                };
                 self.report(
-                    Diagnostic::new(Code::BadBudget, written.at, "the budget must be said in exactly one way")
+                    Diagnostic::new(Code::BadBudget, written.at, message)
                         .help("write `{ chars: 2000 }`, `{ tokens: 500 }` or `{ context: 200000, percent: 1.0 }`"),
                 );
                 Budget::Chars(DEFAULT_CHARS)
@@ -102,12 +117,10 @@ impl Resolver<'_> {
         let builtin = PromptTemplate { from: "builtin".to_owned(), text: prompt_template::BUILTIN.to_owned() };
         let Some(written) = written else { return builtin };
         let path = written.value.clone();
-        let text = match self.files.read(&path).map_err(|error| error.to_string()).and_then(|bytes| {
-            String::from_utf8(bytes).map_err(|error| format!("not UTF-8 at byte {}", error.utf8_error().valid_up_to()))
-        }) {
-            Ok(text) => text.replace("\r\n", "\n"),
+        let bytes = match self.files.read(&path) {
+            Ok(bytes) => bytes,
             Err(reason) => {
-                let message = format!("the template `{path}` can't be read: {reason}");
+                let message = format!("the template `{}` can't be read: {reason}", shown(&path));
                 self.report(
                     Diagnostic::new(Code::UnreadableFile, written.at, message)
                         .help("the path is relative to the file that names it"),
@@ -115,15 +128,40 @@ impl Resolver<'_> {
                 return builtin;
             }
         };
-        for error in prompt_template::check_template(&text) {
-            let mut diagnostic = Diagnostic::new(Code::BadTemplate, written.at, format!("{path}: {error}"));
+        let text = match String::from_utf8(bytes) {
+            Ok(text) => text.replace("\r\n", "\n"),
+            Err(error) => {
+                let (at, path) = (error.utf8_error().valid_up_to(), shown(&path));
+                let message = format!("the template `{path}` is not UTF-8: its byte {at} is no part of a character");
+                self.report(Diagnostic::new(Code::UnreadableFile, written.at, message).help("save the file as UTF-8"));
+                return builtin;
+            }
+        };
+        self.check_template(&path, &text, written.at);
+        self.read.push(path.clone());
+        PromptTemplate { from: path, text }
+    }
+
+    /// Reports what is wrong with a template in the template itself.
+    fn check_template(&mut self, path: &str, text: &str, named: Span) {
+        let errors = prompt_template::check_template(text);
+        if errors.is_empty() {
+            return;
+        }
+        let id = self.texts.add(Source::new(path, text));
+        for error in errors {
+            let line = || {
+                let start = text.split_inclusive('\n').take(error.line - 1).map(str::len).sum();
+                start..start + text[start..].lines().next().map_or(0, str::len)
+            };
+            let at = Span::new(id, error.range.clone().unwrap_or_else(line));
+            let mut diagnostic =
+                Diagnostic::new(Code::BadTemplate, at, &*error.message).related(named, "the template is named here");
             if let Some(suggestion) = &error.suggestion {
-                diagnostic = diagnostic.label(format!("`{suggestion}` was probably meant there"));
+                diagnostic = diagnostic.meant(suggestion);
             }
             let variables = prompt_template::VARIABLES.map(|name| format!("`{name}`")).join(", ");
             self.report(diagnostic.help(format!("the variables of a template are {variables}")));
         }
-        self.read.push(path.clone());
-        PromptTemplate { from: path, text }
     }
 }

@@ -4,7 +4,7 @@ use crate::builtins::{Builtin, catalogue};
 use crate::code::Code;
 use crate::config::builtin::Overrides;
 use crate::config::{Config, Mcp, ServerEntry, Text, Tools};
-use crate::diagnostic::{Diagnostic, closest};
+use crate::diagnostic::{Diagnostic, closest, shown};
 use crate::lint;
 use crate::name::ServerName;
 use crate::plan::{Naming, Origin, Server, ToolFilter};
@@ -24,7 +24,7 @@ impl Resolver<'_> {
         let entries: Vec<_> = entries.map(|entry| (entry, self.written_name(entry))).collect();
         for (_, name) in &entries {
             if let Some(name) = name {
-                self.claim(&mut names, name, naming);
+                self.claim(&mut names, name, naming, Origin::Config);
             }
         }
         for (entry, name) in entries {
@@ -85,14 +85,14 @@ impl Resolver<'_> {
             && include.value.is_empty()
         {
             self.report(
-                Diagnostic::new(Code::EmptyInclude, include.at, "an empty `include` leaves no tool of this server")
-                    .help("name the tools to keep, or remove `include` to keep all"),
+                Diagnostic::new(Code::EmptyInclude, include.at, "an empty list of tools to keep leaves none")
+                    .help("name the tools to keep, or remove the list to keep all"),
             );
         }
         let included = tools.include.iter().flat_map(|include| &include.value);
         for both in included.clone().filter(|name| !name.value.contains(['*', '?', '['])) {
             if let Some(excluded) = tools.exclude.iter().flatten().find(|excluded| excluded.value == both.value) {
-                let message = format!("`{}` stands in `include` and in `exclude`; `include` wins", both.value);
+                let message = format!("`{}` stands in `include` and in `exclude`; `include` wins", shown(&both.value));
                 self.report(
                     Diagnostic::new(Code::IncludedAndExcluded, excluded.at, message)
                         .related(both.at, "included here")
@@ -117,33 +117,40 @@ impl Resolver<'_> {
     ) -> Option<Server> {
         let written = &overrides.name.value;
         let Some(builtin) = catalogue().get(written) else {
-            self.unknown_builtin(at, written);
+            self.unknown_builtin(&overrides.name);
             return None;
         };
         let name = match &overrides.r#as {
             Some(other) => self.check_name(other)?,
-            None => Spanned::new(ServerName::new(written.as_str()).expect("a test checks every catalogue name"), at),
+            None => {
+                let name = ServerName::new(written.as_str()).expect("a test checks every catalogue name");
+                Spanned::new(name, overrides.name.at)
+            }
         };
-        if let Some(other) = names.place(&name.value) {
+        if let Some(other) = names.declared(&name.value) {
             self.report(
                 Diagnostic::new(Code::BuiltinReplaced, other, format!("`{}` here replaces the builtin", name.value))
-                    .related(at, "the builtin"),
+                    .related(name.at, "the builtin"),
             );
             return None;
         }
-        self.claim(names, &name, naming);
+        self.claim(names, &name, naming, Origin::Builtin);
         if let Some(instead) = &builtin.archived {
             let message = format!("the builtin `{written}` ({}) is archived upstream", builtin.package);
-            self.report(Diagnostic::new(Code::ArchivedBuiltin, at, message).help(instead.clone()));
+            self.report(Diagnostic::new(Code::ArchivedBuiltin, overrides.name.at, message).help(instead.clone()));
         }
         let entry = Spanned::new(builtin_entry(builtin, overrides, at), at);
         self.server(&entry, Some(name), mcp, Origin::Builtin)
     }
 
-    fn unknown_builtin(&mut self, at: Span, written: &str) {
+    fn unknown_builtin(&mut self, written: &Spanned<String>) {
         let known: Vec<_> = catalogue().keys().map(String::as_str).collect();
-        let mut diagnostic = Diagnostic::new(Code::UnknownBuiltin, at, format!("there is no builtin `{written}`"));
-        if let Some(close) = closest(written, known.iter().copied()) {
+        let message = match written.value.as_str() {
+            "" => "a builtin has to have a name".to_owned(),
+            name => format!("there is no builtin `{}`", shown(name)),
+        };
+        let mut diagnostic = Diagnostic::new(Code::UnknownBuiltin, written.at, message);
+        if let Some(close) = closest(&written.value, known.iter().copied()) {
             diagnostic = diagnostic.meant(close);
         }
         self.report(diagnostic.help(format!("the builtins are {}", known.join(", "))));

@@ -1,8 +1,8 @@
 //! Strings with references: parsed, with every finding at its own column.
 
 use crate::code::Code;
-use crate::diagnostic::Diagnostic;
-use crate::interpolate::{Finding, FindingKind, Template};
+use crate::diagnostic::{Diagnostic, shown};
+use crate::interpolate::{Finding, FindingKind, Reference, Template};
 use crate::source::Spanned;
 
 use super::Resolver;
@@ -14,11 +14,37 @@ impl Resolver<'_> {
         for finding in findings {
             self.report_finding(written, field, &finding);
         }
+        if template.references().any(|reference| matches!(reference, Reference::OrText(_, text) if text.contains("${")))
+        {
+            self.report_nested(written, field);
+        }
         template
     }
 
+    /// `${A:-${B}}` ends at its first `}` and means the text `${B` and a `}`.
+    fn report_nested(&mut self, written: &Spanned<String>, field: &str) {
+        let value = &written.value;
+        let outer = value.match_indices("${").map(|(at, _)| at).find(|at| {
+            let inner = &value[at + 2..];
+            inner[..inner.find('}').unwrap_or(inner.len())].contains("${")
+        });
+        let Some(outer) = outer else { return };
+        let end = value[outer..].find('}').map_or(value.len(), |close| outer + close + 1);
+        let message = format!("the default of a reference in `{field}` holds `${{`, and isn't filled in");
+        self.report(
+            Diagnostic::new(Code::NestedReference, self.inside(written.at, value, outer..end), message)
+                .label("ends at the first `}`")
+                .help("write the default as plain text"),
+        );
+    }
+
     fn report_finding(&mut self, written: &Spanned<String>, field: &str, finding: &Finding) {
-        let at = self.inside(written.at, &written.value, finding.at.clone());
+        // One without an end is marked where it starts: the rest of the text is no part of it.
+        let marked = match finding.kind {
+            FindingKind::Unclosed => unclosed(&written.value, finding.at.start),
+            _ => finding.at.clone(),
+        };
+        let at = self.inside(written.at, &written.value, marked);
         let escape = "write `$${` where the characters `${` themselves are meant";
         let diagnostic = match &finding.kind {
             FindingKind::Unclosed => Diagnostic::new(Code::BadReference, at, format!("`${{` in `{field}` has no `}}`"))
@@ -29,7 +55,7 @@ impl Resolver<'_> {
                     .help("write `${NAME}` with the name of a variable")
             }
             FindingKind::Malformed(inner) => {
-                Diagnostic::new(Code::BadReference, at, format!("`${{{inner}}}` in `{field}` is no reference"))
+                Diagnostic::new(Code::BadReference, at, format!("`${{{}}}` in `{field}` is no reference", shown(inner)))
                     .help(malformed_help(inner, escape))
             }
             FindingKind::Bare(name) => {
@@ -45,16 +71,34 @@ impl Resolver<'_> {
     }
 }
 
+/// `${` and the name that follows it.
+fn unclosed(text: &str, start: usize) -> std::ops::Range<usize> {
+    let rest = &text[start + 2..];
+    let name = rest.find(|c: char| !(c == '_' || c.is_ascii_alphanumeric())).unwrap_or(rest.len());
+    start..start + 2 + name
+}
+
 fn malformed_help(inner: &str, escape: &str) -> String {
-    if let Some(id) = inner.strip_prefix("input:") {
-        return format!("`${{input:…}}` is an editor's question; write `${{{}}}` and set that variable", variable(id));
+    let is_name = |text: &str| {
+        text.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic())
+            && text.chars().all(|c| c == '_' || c.is_ascii_alphanumeric())
+    };
+    if is_name(inner.trim()) {
+        return format!("write `${{{}}}`, without blanks", inner.trim());
     }
-    if let Some((name, default)) = inner.split_once(':')
-        && !default.starts_with(['-', '?'])
-        && !name.is_empty()
-        && name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric())
-    {
-        return format!("a default is written `${{{name}:-{default}}}`");
+    match inner.split_once(':') {
+        Some(("input", id)) => {
+            return format!(
+                "`${{input:…}}` is an editor's question; write `${{{}}}` and set that variable",
+                variable(id)
+            );
+        }
+        Some(("env", "")) => return "write `${NAME}` with the name of a variable".to_owned(),
+        Some(("file", "")) => return "write `${file:PATH}` with the path of a file".to_owned(),
+        Some((name, default)) if is_name(name) && !default.starts_with(['+', '-', '?']) => {
+            return format!("a default is written `${{{name}:-{}}}`", shown(default.trim_start_matches('=')));
+        }
+        _ => {}
     }
     format!("a reference is `${{NAME}}`, `${{NAME:-text}}`, `${{NAME:?message}}` or `${{file:PATH}}`; {escape}")
 }

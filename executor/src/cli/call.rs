@@ -1,5 +1,6 @@
 //! `mcplan call`: one call through the gate, by starting the one server that owns the tool.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -12,12 +13,12 @@ use tokio_util::sync::CancellationToken;
 use super::project::Project;
 use super::report::{self, CouldNot, Outcome};
 use super::run::program;
-use super::{small_runtime, snapshot_of};
-use crate::core::gate::{Asked, Denied, Reason, gate};
+use super::with_servers;
+use crate::core::catalog::{Catalog, Listing};
+use crate::core::gate::{Allowed, Asked, Call, Denied, Reason, gate};
 use crate::core::results::{self, Cap};
 use crate::runtime::connection::{self, Context};
 use crate::runtime::executor::{Executor, SHUTDOWN};
-use crate::runtime::process;
 
 /// Call one tool and print its result
 #[derive(Debug, Args)]
@@ -40,20 +41,21 @@ impl CallCommand {
             Ok(program) => program,
             Err(outcome) => return Ok(outcome),
         };
-        let runtime = small_runtime()?;
-        let called = match &program.lock {
+        // What is locked of a server that is still the same one, under the filters of now.
+        let locked: BTreeMap<_, _> = program.lock.iter().flat_map(|lock| lock.baseline(&program.plan)).collect();
+        let listings = locked.iter().map(|(name, server)| ((*name).clone(), Listing::from(*server))).collect();
+        let catalog = Catalog::build(&program.plan, &listings);
+        let is_known = catalog.tool(&asked.name).is_some()
+            || program.plan.servers.iter().all(|server| !server.enabled || locked.contains_key(&server.name));
+        let called = if is_known {
             // The lock knows whose tool it is: only that server is started.
-            Some(lock) => {
-                let snapshot = snapshot_of(lock)?;
-                let Some(_) = snapshot.catalog.tool(&asked.name) else {
-                    return Ok(denied(&gate(&snapshot.catalog, asked).err().unwrap_or_else(|| unknown(&self.tool))));
-                };
-                runtime.block_on(call_one(&project, &program.plan, &snapshot.catalog, asked))
+            match gate(&catalog, asked) {
+                Ok(allowed) => with_servers(call_one(&project, &program.plan, allowed))?,
+                Err(reason) => Err(Failed::Denied(reason)),
             }
-            None => runtime.block_on(call_among_all(&project, program, asked)),
+        } else {
+            with_servers(call_among_all(&project, program, asked))?
         };
-        runtime.shutdown_background();
-        process::sweep(Duration::from_secs(2));
         match called {
             Ok(result) => Ok(self.print(&result)),
             Err(Failed::Denied(reason)) => Ok(denied(&reason)),
@@ -106,10 +108,8 @@ enum Failed {
 async fn call_one(
     project: &Project,
     plan: &mcplan_compiler::plan::Plan,
-    catalog: &crate::core::catalog::Catalog,
-    asked: Asked,
+    allowed: Allowed<Call>,
 ) -> Result<Box<RawValue>, Failed> {
-    let allowed = gate(catalog, asked).map_err(Failed::Denied)?;
     let name = &allowed.get().server;
     let Some(server) = plan.server(name.as_str()) else {
         return Err(Failed::NoResult(format!("there is no server `{name}`")));
@@ -148,10 +148,6 @@ async fn call_among_all(
     // It has nothing left to do; a panic in it has been printed.
     let _ended = task.await;
     result
-}
-
-fn unknown(name: &str) -> Denied {
-    Denied { name: name.to_owned(), reason: Reason::Unknown }
 }
 
 /// On the command line the user is the owner of the config, so the reason may be told.

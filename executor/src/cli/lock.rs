@@ -13,11 +13,10 @@ use mcplan_compiler::plan::Plan;
 
 use super::project::Project;
 use super::report::{self, CouldNot, Outcome};
-use super::small_runtime;
+use super::with_servers;
 use crate::runtime::connection::{ConnectError, Context};
 use crate::runtime::observe::observe;
 use crate::runtime::places::Places;
-use crate::runtime::process;
 
 /// Write config.lock.json: what was decided, and what each server says of its tools
 #[derive(Debug, Args)]
@@ -167,9 +166,7 @@ fn ask(
             }
         }
     };
-    let results = small_runtime()?.block_on(observe(plan, &context, names, told));
-    process::sweep(std::time::Duration::from_secs(2));
-    Ok(results)
+    with_servers(observe(plan, &context, names, told))
 }
 
 fn without_places(name: &ServerName, mut observed: Observed, places: &Places) -> Observed {

@@ -11,13 +11,13 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 #[derive(Debug, Args)]
 pub(super) struct Logging {
     /// Log less: only warnings (-q), only errors (-qq)
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    #[arg(short, long, global = true, help_heading = super::COMMON, action = clap::ArgAction::Count)]
     quiet: u8,
     /// Log more: every call and search (-v), everything (-vv)
-    #[arg(short, long, global = true, action = clap::ArgAction::Count, conflicts_with = "quiet")]
+    #[arg(short, long, global = true, help_heading = super::COMMON, action = clap::ArgAction::Count, conflicts_with = "quiet")]
     verbose: u8,
     /// How logs are written
-    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
+    #[arg(long, global = true, help_heading = super::COMMON, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
     log_format: LogFormat,
 }
 
@@ -44,11 +44,8 @@ impl Logging {
         };
         let ours = filter_fn(|meta| {
             let target = meta.target();
-            // rmcp tells whole messages even in its warnings.
-            if target.starts_with("rmcp") {
-                return *meta.level() <= Level::ERROR;
-            }
-            target.starts_with("mcplan") || *meta.level() <= Level::WARN
+            // rmcp tells whole messages in its warnings; what it has to say we say ourselves, with the server's name.
+            !target.starts_with("rmcp") && (target.starts_with("mcplan") || *meta.level() <= Level::WARN)
         });
         let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
         let layer = match self.log_format {

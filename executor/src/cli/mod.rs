@@ -26,25 +26,30 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::core::catalog::{Catalog, Listing};
 use crate::core::snapshot::Snapshot;
+use crate::runtime::process;
+use crate::runtime::signals::Signals;
 use mcplan_compiler::lock::Lock;
 use mcplan_compiler::prompt_template::Template;
-use report::{CouldNot, Outcome};
+use report::{CouldNot, Interrupted, Outcome};
 
 /// Compiles an agent's MCP configuration into a locked plan, and runs it.
 #[derive(Debug, Parser)]
 #[command(name = "mcplan", version, about, max_term_width = 100)]
 struct Arguments {
     /// The config [default: ./config.yml, then ./mcplan.yml]
-    #[arg(short, long, global = true, value_name = "FILE")]
+    #[arg(short, long, global = true, value_name = "FILE", help_heading = COMMON)]
     config: Option<PathBuf>,
     /// When to use colours
-    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN", help_heading = COMMON)]
     color: Colour,
     #[command(flatten)]
     logging: logging::Logging,
     #[command(subcommand)]
     command: Command,
 }
+
+/// Options of every command come after its own.
+const COMMON: &str = "Common options";
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Colour {
@@ -101,13 +106,13 @@ pub fn main(arguments: impl IntoIterator<Item = OsString> + Clone) -> ExitCode {
         Colour::Always => anstream::ColorChoice::Always.write_global(),
         Colour::Never => anstream::ColorChoice::Never.write_global(),
     }
+    parsed.logging.start();
     if let Command::Run(run) = &parsed.command
         && run.wants_guard()
     {
         // Nothing has been started yet: the guard is this process, the executor its child.
-        return crate::runtime::process::guard::run(arguments.into_iter().skip(1));
+        return process::guard::run(arguments.into_iter().skip(1));
     }
-    parsed.logging.start();
     let config = parsed.config;
     report::finish(match &parsed.command {
         Command::Validate(command) => command.run(config),
@@ -124,7 +129,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString> + Clone) -> ExitCode {
         Command::Builtins(command) => command.run(),
         Command::Schema(command) => command.run(),
         Command::Completions { shell } => {
-            clap_complete::generate(*shell, &mut Arguments::command(), "mcplan", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Arguments::command(), "mcplan", &mut script);
+            report::result(String::from_utf8_lossy(&script));
             Ok(Outcome::Fine)
         }
         Command::DemoServer { group, hide } => demo_server(group, hide),
@@ -152,7 +159,20 @@ fn snapshot_of(lock: &Lock) -> Result<Snapshot, CouldNot> {
     Ok(snapshot)
 }
 
-/// A runtime for a command that waits for servers and does little else.
-fn small_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+/// Runs a command that starts servers to its end, or to a signal; nothing of them is left then.
+fn with_servers<T>(work: impl Future<Output = T>) -> anyhow::Result<T> {
+    // Orphans of servers have to come back to us; that a guard is gone is nothing to a command that has none.
+    let _no_guard = process::guard::adopt();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let result = runtime.block_on(async {
+        let mut signals = Signals::new()?;
+        tokio::select! {
+            result = work => Ok(result),
+            code = signals.stop() => Err(Interrupted(code).into()),
+        }
+    });
+    // A read that waits in a thread must not keep us.
+    runtime.shutdown_background();
+    process::sweep(std::time::Duration::from_secs(2));
+    result
 }

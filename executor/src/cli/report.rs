@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use mcplan_compiler::Compilation;
 use mcplan_compiler::diagnostic::{Diagnostic, Severity};
@@ -66,18 +67,40 @@ pub(super) fn note(message: impl fmt::Display) {
 /// Prints a result to stdout, as it is.
 pub(super) fn result(text: impl fmt::Display) {
     use std::io::Write as _;
-    // A reader that has seen enough (`| head`) is no error of ours.
-    let _closed = write!(anstream::stdout(), "{text}");
+    let mut out = anstream::stdout();
+    match write!(out, "{text}").and_then(|()| out.flush()) {
+        // A reader that has seen enough (`| head`) is no error of ours.
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            // One is enough to say.
+            let _another = UNWRITTEN.set(error.to_string());
+        }
+        _ => {}
+    }
 }
+
+/// Why a result could not be written, which the end of the command tells.
+static UNWRITTEN: OnceLock<String> = OnceLock::new();
+
+/// A signal ended the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("interrupted")]
+pub(super) struct Interrupted(pub u8);
 
 /// Ends a command.
 pub(super) fn finish(result: anyhow::Result<Outcome>) -> ExitCode {
-    match result {
-        Ok(outcome) => outcome.into(),
-        Err(problem) => {
-            error(format_args!("{problem:#}"));
+    match (result, UNWRITTEN.get()) {
+        (Ok(_), Some(reason)) => {
+            error(format_args!("the result can't be written: {reason}"));
             Outcome::CouldNotFindOut.into()
         }
+        (Ok(outcome), None) => outcome.into(),
+        (Err(problem), _) => match problem.downcast_ref() {
+            Some(Interrupted(code)) => ExitCode::from(*code),
+            None => {
+                error(format_args!("{problem:#}"));
+                Outcome::CouldNotFindOut.into()
+            }
+        },
     }
 }
 

@@ -14,6 +14,7 @@ use crate::core::session::{Disclosure, DisclosureSetting};
 use crate::core::tokens;
 use crate::runtime::connection::Context;
 use crate::runtime::executor::{Executor, SHUTDOWN};
+use crate::runtime::places::Places;
 use crate::runtime::process;
 use crate::runtime::reload::{Loaded, follow};
 use crate::runtime::signals::Signals;
@@ -87,19 +88,17 @@ impl Run {
         let mut signals = Signals::new()?;
         let (executor, task) = Executor::start(program, Context::of_process(&project.directory));
         let stop = CancellationToken::new();
-        let following = if self.no_watch { None } else { Some(self.follow(&project, &executor)?) };
+        let following = self.follow(&project, &executor)?;
         let streams = rmcp::transport::stdio_pipes();
         let mut serving = std::pin::pin!(mcp::serve(executor.clone(), self.disclosure.into(), streams, stop.clone()));
         let served = tokio::select! {
             served = &mut serving => served,
-            () = signals.stop() => {
+            _ = signals.stop() => {
                 stop.cancel();
                 serving.await
             }
         };
-        if let Some(following) = following {
-            following.abort();
-        }
+        following.abort();
         executor.shutdown(SHUTDOWN).await;
         // It has nothing left to do; a panic in it has been printed.
         let _ended = task.await;
@@ -114,11 +113,16 @@ impl Run {
 
     fn follow(&self, project: &Project, executor: &Executor) -> anyhow::Result<tokio::task::JoinHandle<()>> {
         let project = project.clone();
-        let watcher = Watcher::new(&load(&project).files).map_err(|error| {
-            CouldNot::new(format!("the config's directory can't be watched: {error}; --no-watch does without"))
-        })?;
+        let watcher = if self.no_watch {
+            None
+        } else {
+            let files = [project.config.clone(), project.lock.clone()];
+            Some(Watcher::new(&files).map_err(|error| {
+                CouldNot::new(format!("the config's directory can't be watched: {error}; --no-watch does without"))
+            })?)
+        };
         let signals = Signals::new()?;
-        Ok(tokio::spawn(follow(executor.clone(), watcher, move || load(&project), signals)))
+        Ok(tokio::spawn(follow(executor.clone(), watcher, Arc::new(move || load(&project)), signals)))
     }
 }
 
@@ -127,18 +131,22 @@ fn load(project: &Project) -> Loaded {
     let mut files = vec![project.config.clone(), project.lock.clone()];
     let compilation = match project.compile() {
         Ok(compilation) => compilation,
-        Err(problem) => return Loaded { program: Err(problem.to_string()), files },
+        Err(problem) => return Loaded { program: Err(problem.to_string()), files, warnings: Vec::new() },
     };
     files.extend(compilation.files.iter().skip(1).map(|file| project.directory.join(file)));
+    let mut warnings = Vec::new();
     let program = match judge(project, &compilation) {
-        Ok(program) => Ok(program),
+        Ok((program, stale)) => {
+            warnings.extend(stale);
+            Ok(program)
+        }
         Err(Refused::Config) => {
             // Where a template is wrong, it is watched too: mending it must be noticed.
             Err(report::human(&compilation.diagnostics, &compilation, false).trim_end().to_owned())
         }
         Err(Refused::Other(problem)) => Err(problem.to_string()),
     };
-    Loaded { program, files }
+    Loaded { program, files, warnings }
 }
 
 enum Refused {
@@ -146,8 +154,9 @@ enum Refused {
     Other(CouldNot),
 }
 
-/// The program of a compilation: with the lock, as far as it still speaks of the plan's servers.
-fn judge(project: &Project, compilation: &Compilation) -> Result<Program, Refused> {
+/// The program of a compilation, with the lock, as far as it still speaks of the plan's servers; and what to say when it
+/// no longer fits.
+fn judge(project: &Project, compilation: &Compilation) -> Result<(Program, Option<String>), Refused> {
     let Some(plan) = &compilation.plan else { return Err(Refused::Config) };
     let other = |message: String| Refused::Other(CouldNot::new(message));
     let template = Template::parse(&plan.prompt.template.text).map_err(|error| other(error.to_string()))?;
@@ -158,12 +167,16 @@ fn judge(project: &Project, compilation: &Compilation) -> Result<Program, Refuse
         Ok(lock) => lock,
         Err(problem) => return Err(other(problem.to_string())),
     };
-    if let Some(lock) = &lock
-        && !lock.check(plan, &project.sources(compilation)).is_empty()
-    {
-        tracing::warn!("lock-stale: {} doesn't fit the config any more; run 'mcplan lock'", project.lock.display());
-    }
-    Ok(Program { plan: Arc::new(plan.clone()), lock: lock.map(Arc::new), template: Arc::new(template) })
+    let is_stale = lock.as_ref().is_some_and(|lock| !lock.check(plan, &project.sources(compilation)).is_empty());
+    let stale = is_stale
+        .then(|| format!("lock-stale: {} doesn't fit the config any more; run 'mcplan lock'", project.lock.display()));
+    let program = Program {
+        plan: Arc::new(plan.clone()),
+        lock: lock.map(Arc::new),
+        template: Arc::new(template),
+        places: Arc::new(Places::of_machine(&project.directory)),
+    };
+    Ok((program, stale))
 }
 
 /// The program of a project at start; what is wrong with the config is printed.
@@ -173,7 +186,10 @@ pub(super) fn program(project: &Project, compilation: Compilation) -> anyhow::Re
         Err(outcome) => return Ok(Err(outcome)),
     };
     match judge(project, &compilation) {
-        Ok(program) => Ok(Ok(program)),
+        Ok((program, stale)) => {
+            stale.iter().for_each(|stale| tracing::warn!("{stale}"));
+            Ok(Ok(program))
+        }
         Err(Refused::Config) => Ok(Err(Outcome::DoesNotHold)),
         Err(Refused::Other(problem)) => Err(problem.into()),
     }

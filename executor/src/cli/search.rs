@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::project::Project;
-use super::report::{self, Outcome};
+use super::report::{self, CouldNot, Outcome};
 use super::snapshot_of;
 use crate::core::prompt::clean;
 use crate::core::snapshot::SEARCH_LIMIT;
@@ -19,8 +19,8 @@ pub(super) struct SearchCommand {
     #[arg(required = true)]
     query: Vec<String>,
     /// Most tools to show, 1 to 50; exact names come on top of it
-    #[arg(long, default_value_t = SEARCH_LIMIT)]
-    limit: usize,
+    #[arg(long, default_value_t = SEARCH_LIMIT as u64, value_parser = clap::value_parser!(u64).range(1..=50))]
+    limit: u64,
     /// Only tools of this server
     #[arg(long)]
     server: Option<String>,
@@ -35,8 +35,13 @@ impl SearchCommand {
         let lock = project.need_lock()?;
         project.warn_if_stale(&lock);
         let snapshot = snapshot_of(&lock)?;
+        let known: Vec<_> = lock.plan.servers.iter().map(|server| server.name.as_str()).collect();
+        if let Some(server) = self.server.as_deref().filter(|server| !known.contains(server)) {
+            let known = known.join(", ");
+            return Err(CouldNot::new(format!("there is no server `{server}`; the servers are {known}")).into());
+        }
         let query = self.query.join(" ");
-        let hits = snapshot.search(std::slice::from_ref(&query), self.server.as_deref(), self.limit);
+        let hits = snapshot.search(std::slice::from_ref(&query), self.server.as_deref(), self.limit as usize);
         if self.json {
             let hits: Vec<_> = hits
                 .iter()
@@ -55,8 +60,7 @@ impl SearchCommand {
             return Ok(Outcome::Fine);
         }
         if hits.is_empty() {
-            let servers: Vec<_> = snapshot.plan.servers.iter().map(|server| server.name.as_str()).collect();
-            report::note(format_args!("no tool found; servers: {}", servers.join(", ")));
+            report::note(format_args!("no tool found; servers: {}", known.join(", ")));
         }
         let mut out = String::new();
         for (tool, _) in hits {

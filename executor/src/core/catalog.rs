@@ -3,6 +3,7 @@
 //! Built anew whenever a list or the plan changes; the same listings and plan give the same catalog, whatever
 //! connected first. Holds no handle and no session.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -39,11 +40,16 @@ impl From<&LockedServer> for Listing {
 }
 
 impl Listing {
-    /// What a server said, in the lock's text wherever only the spelling differs.
-    pub fn observed(observed: &Observed, locked: Option<&LockedServer>) -> Self {
+    /// What a server said, in the lock's text wherever only the spelling differs. `as_locked` makes of a text what a lock
+    /// would hold in its place.
+    pub fn observed(observed: &Observed, locked: Option<&LockedServer>, as_locked: impl Fn(&str) -> String) -> Self {
         let known: BTreeMap<_, _> =
             locked.iter().flat_map(|locked| &locked.tools.0).map(|tool| (tool.digest.as_str(), tool)).collect();
-        let text = |tool: &Entry<Tool>| known.get(tool.digest.as_str()).map_or(tool, |tool| *tool).clone();
+        let text = |tool: &Entry<Tool>| {
+            let changed = if known.is_empty() { None } else { tool.map_strings(|text| Cow::Owned(as_locked(text))) };
+            let digest = changed.as_ref().unwrap_or(tool).digest.as_str();
+            known.get(digest).map_or(tool, |tool| *tool).clone()
+        };
         Self {
             tools: observed.tools.iter().map(|tool| Arc::new(text(tool))).collect(),
             names_only: Vec::new(),
@@ -157,7 +163,11 @@ impl Catalog {
         }
         for bad in &listing.quarantined {
             let why = Hidden::Quarantined(bad.reason.clone());
-            self.hide(&format!("{}__{}", server.name, bad.name), server, why);
+            // As it would be called; it takes part in no collision, since a lock doesn't know of it.
+            let alone = NameTable::build(&plan.naming, [(&server.name, bad.name.as_str())]);
+            if let Some((exposed, ..)) = alone.iter().next() {
+                self.hide(exposed.as_str(), server, why);
+            }
         }
         tools.sort_by(|a, b| a.exposed.cmp(&b.exposed));
         self.tools.append(&mut tools);

@@ -42,19 +42,13 @@ impl<T> Allowed<T> {
     pub fn get(&self) -> &T {
         &self.0
     }
-
-    /// A call that no gate has seen, for the tests of what comes behind it.
-    #[cfg(test)]
-    pub(crate) fn unchecked(call: T) -> Self {
-        Self(call)
-    }
 }
 
 /// A call that may not be made. What the agent is told is the same for both reasons; the log knows which it was.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown tool: {name}")]
 pub struct Denied {
-    /// The name that was asked for.
+    /// The name that was asked for, fit to be shown: bounded, and on one line.
     pub name: String,
     /// Why.
     pub reason: Reason,
@@ -79,7 +73,7 @@ pub fn gate(catalog: &Catalog, asked: Asked) -> Result<Allowed<Call>, Denied> {
             Some((server, why)) => Reason::Hidden(server.clone(), why.clone()),
             None => Reason::Unknown,
         };
-        return Err(Denied { name: asked.name, reason });
+        return Err(Denied { name: shown(&asked.name), reason });
     };
     Ok(Allowed(Call {
         server: tool.server.clone(),
@@ -89,6 +83,21 @@ pub fn gate(catalog: &Catalog, asked: Asked) -> Result<Allowed<Call>, Denied> {
         meta: asked.meta,
     }))
 }
+
+/// A name from outside as messages and logs show it.
+fn shown(name: &str) -> String {
+    let mut shown = String::new();
+    for c in name.chars().take(NAME_SHOWN) {
+        if c.is_control() { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    if name.chars().nth(NAME_SHOWN).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// Longest name that is repeated to whoever asked for it, in characters; no tool has a longer one.
+const NAME_SHOWN: usize = 128;
 
 #[cfg(test)]
 mod tests {

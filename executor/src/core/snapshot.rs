@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::observed::Quarantined;
-use mcplan_compiler::plan::{OWN_TOOLS, Plan};
+use mcplan_compiler::plan::{OWN_TOOLS, Plan, Server};
 use mcplan_compiler::prompt_template::Template;
 
 use super::catalog::{Catalog, CatalogTool};
@@ -48,7 +48,7 @@ pub struct Snapshot {
     /// How each server of the plan is.
     pub health: BTreeMap<ServerName, Health>,
     template: Arc<Template>,
-    index: OnceLock<Index>,
+    index: Arc<OnceLock<Index>>,
 }
 
 impl std::fmt::Debug for Snapshot {
@@ -69,12 +69,27 @@ impl Snapshot {
         health: BTreeMap<ServerName, Health>,
         template: Arc<Template>,
     ) -> Self {
-        Self { generation, plan, catalog, health, template, index: OnceLock::new() }
+        Self { generation, plan, catalog, health, template, index: Arc::default() }
+    }
+
+    /// This moment, with what an earlier one has worked out of the same catalog.
+    #[must_use]
+    pub fn after(mut self, earlier: &Self) -> Self {
+        if Arc::ptr_eq(&self.catalog, &earlier.catalog) {
+            self.index = earlier.index.clone();
+        }
+        self
     }
 
     /// Whether every server that is to be connected is known, or was tried once and failed.
     pub fn settled(&self) -> bool {
-        self.health.values().all(|health| health.settled)
+        self.unsettled().next().is_none()
+    }
+
+    /// The servers that are to be connected, of which nothing is known yet.
+    pub fn unsettled(&self) -> impl Iterator<Item = &Server> {
+        let waits = |server: &&Server| self.health.get(&server.name).is_some_and(|health| !health.settled);
+        self.plan.servers.iter().filter(waits)
     }
 
     /// Whether the plan can have a deferred tool, whatever is connected: decides whether our own tools are listed.

@@ -89,12 +89,29 @@ impl Executor {
         self.views.clone()
     }
 
-    /// Waits until each server that is to be connected is known from the lock, ready, or was tried and failed. Each has
-    /// its own `timeout_seconds`, so this ends.
+    /// Waits until each server that is to be connected is known from the lock, ready, or was tried and failed; for each
+    /// at most its `timeout_seconds` from now, also when it has to wait for its turn.
     pub async fn settled(&self) {
-        let mut views = self.views.clone();
-        // An error means that the supervisor is gone; then nothing will change any more.
-        let _gone = views.wait_for(|view| view.snapshot.settled()).await.is_err();
+        self.settled_or(|_| false).await;
+    }
+
+    /// The same, but no longer than until `enough` holds.
+    pub async fn settled_or(&self, enough: impl Fn(&View) -> bool) {
+        let (mut views, began) = (self.views.clone(), tokio::time::Instant::now());
+        loop {
+            let longest = {
+                let view = views.borrow_and_update();
+                if enough(&view) {
+                    return;
+                }
+                view.snapshot.unsettled().map(|server| server.limits.timeout_seconds).reduce(f64::max)
+            };
+            let Some(seconds) = longest else { return };
+            // The other error means that the supervisor is gone; then nothing will change any more.
+            if !matches!(tokio::time::timeout_at(after(began, seconds), views.changed()).await, Ok(Ok(()))) {
+                return;
+            }
+        }
     }
 
     /// Makes a call that the gate allowed. Waits for a server that is being connected.
@@ -130,22 +147,28 @@ impl Executor {
         progress: Option<mpsc::Sender<Progress>>,
         cancel: CancellationToken,
     ) -> Result<Box<RawValue>, CallError> {
-        let (connection, _in_flight) = self.ready(&call.get().server).await?;
+        let (connection, _in_flight) = tokio::select! {
+            ready = self.ready(&call.get().server) => ready?,
+            () = cancel.cancelled() => {
+                return Err(connection::CallError::Cancelled { server: call.get().server.clone() }.into());
+            }
+        };
         let stop = cancel.child_token();
         let mut made = std::pin::pin!(connection.call(call, progress, stop.clone()));
         let denied = self.denied(call.get());
         tokio::select! {
-            result = &mut made => {
-                let server = call.get().server.as_str();
-                let limit = self.view().snapshot.plan.server(server).map_or(0, |server| server.limits.max_result_chars);
-                let cap = Cap { limit, server, tool: call.get().exposed.as_str() };
-                Ok(results::fit(result?, cap).result)
-            }
+            biased;
             () = denied => {
                 stop.cancel();
                 // Lets the cancellation go upstream before the connection is forgotten.
                 let _result = made.await;
                 Err(CallError::NoLongerAllowed)
+            }
+            result = &mut made => {
+                let server = call.get().server.as_str();
+                let limit = self.view().snapshot.plan.server(server).map_or(0, |server| server.limits.max_result_chars);
+                let cap = Cap { limit, server, tool: call.get().exposed.as_str() };
+                Ok(results::fit(result?, cap).result)
             }
         }
     }
@@ -170,47 +193,42 @@ impl Executor {
         name: &ServerName,
     ) -> Result<(Connection, tokio_util::task::task_tracker::TaskTrackerToken), CallError> {
         let mut views = self.views.clone();
-        let mut wanted = false;
-        let mut deadline = None;
+        // The attempt after which we asked for another one.
+        let mut wanted = None;
+        let began = tokio::time::Instant::now();
         loop {
             let view = views.borrow_and_update().clone();
             let down = |state, cause| CallError::Down { server: name.clone(), state, cause };
             let (Some(link), Some(health)) = (view.links.get(name), view.snapshot.health.get(name)) else {
                 return Err(down("no longer in the plan", None));
             };
+            let server = view.snapshot.plan.server(name.as_str());
             if let Some(connection) = &link.connection {
                 let token = link.calls.token();
-                if !link.calls.is_closed() {
+                if !link.calls.is_closed() && connection.ended().is_none() {
                     return Ok((connection.clone(), token));
                 }
-                // Replaced between the view and the token; the next view has the new one.
+                // Replaced or lost between the view and now; the next view tells.
             } else {
-                let server = view.snapshot.plan.server(name.as_str());
                 let on_call = matches!(server.map(|server| &server.launch), Some(Launch::Stdio(stdio)) if stdio.restart == Restart::OnCall);
                 match &health.state {
                     State::Configured | State::Connecting { .. } | State::Ready { .. } => {}
-                    State::Failed { .. } if on_call && !wanted => {
-                        wanted = true;
+                    State::Failed { .. } if on_call && wanted.is_none() => {
+                        wanted = Some(link.epoch);
                         // A full inbox already holds something that wakes the server.
                         let _full = link.commands.try_send(Command::Wanted);
                     }
+                    // It hasn't been heard yet; the view changed for another reason.
+                    State::Failed { .. } if wanted == Some(link.epoch) => {}
+                    State::Waiting { .. } => return Err(down("down and will be tried again", health.state.cause())),
                     other => return Err(down(other.word(), other.cause())),
                 }
-                let seconds = server.map_or(20.0, |server| server.limits.timeout_seconds);
-                deadline.get_or_insert((tokio::time::Instant::now() + Duration::from_secs_f64(seconds), seconds));
             }
-            let changed = async {
-                match deadline {
-                    Some((until, seconds)) => {
-                        tokio::time::timeout_at(until, views.changed()).await.map_err(|_| seconds)
-                    }
-                    None => Ok(views.changed().await),
-                }
-            };
-            match changed.await {
+            let seconds = server.map_or(20.0, |server| server.limits.timeout_seconds);
+            match tokio::time::timeout_at(after(began, seconds), views.changed()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => return Err(down("stopped", None)),
-                Err(seconds) => return Err(CallError::NotReady { server: name.clone(), seconds }),
+                Err(_) => return Err(CallError::NotReady { server: name.clone(), seconds }),
             }
         }
     }
@@ -240,6 +258,11 @@ impl Executor {
             let _gone = answer.await;
         }
     }
+}
+
+/// `seconds` after `from`, as far as clocks reach.
+fn after(from: tokio::time::Instant, seconds: f64) -> tokio::time::Instant {
+    from + Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX).min(Duration::from_secs(24 * 3600))
 }
 
 /// The directory that a config's relative paths are relative to.

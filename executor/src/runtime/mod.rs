@@ -7,6 +7,7 @@ pub mod observe;
 pub mod places;
 pub mod process;
 pub mod reload;
+mod seat;
 pub mod secrets;
 mod server;
 pub mod signals;

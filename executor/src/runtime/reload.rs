@@ -1,6 +1,7 @@
 //! Files changed → a new program, or a report of why not. A bad file changes nothing.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use mcplan_compiler::json;
 
@@ -16,57 +17,97 @@ pub struct Loaded {
     pub program: Result<Program, String>,
     /// Every file that was read or looked for.
     pub files: Vec<PathBuf>,
+    /// What a person should know of this program when it begins to serve.
+    pub warnings: Vec<String>,
 }
 
-/// Follows the files of a program until nothing can change any more.
-///
-/// `load` reads them; SIGHUP has them read too.
-pub async fn follow(
-    executor: Executor,
-    mut watcher: Watcher,
-    load: impl Fn() -> Loaded + Send + Sync,
-    mut signals: Signals,
-) {
-    let mut judged = Judged::default();
-    judged.serves(&executor);
+/// Reads the files.
+pub type Load = Arc<dyn Fn() -> Loaded + Send + Sync>;
+
+/// Follows the files of a program until nothing can change any more; without a watcher only SIGHUP has them read.
+pub async fn follow(executor: Executor, mut watcher: Option<Watcher>, load: Load, mut signals: Signals) {
+    let mut judged = Judged { serving: executor.program_digest(), rejected: None };
+    // Something may have changed between the first reading and the watch.
+    let mut look = watcher.is_some();
     loop {
+        if look {
+            let loaded = read_and_watch(&load, watcher.as_mut()).await;
+            judged.judge(&executor, loaded).await;
+        }
+        let changed = async {
+            match &mut watcher {
+                Some(watcher) => watcher.changed().await,
+                None => std::future::pending().await,
+            }
+        };
+        look = true;
         tokio::select! {
-            more = watcher.changed() => if !more { return },
+            more = changed => if !more { return },
             () = signals.reload() => judged.rejected = None,
-        }
-        let loaded = load();
-        if let Err(error) = watcher.watch(&loaded.files) {
-            tracing::warn!(%error, "some files are no longer watched");
-        }
-        match loaded.program {
-            Err(report) => {
-                // The same report again is no news: an editor writes a file more than once.
-                if judged.rejected.as_ref() != Some(&report) {
-                    Event::PlanRejected { diagnostics: report.clone() }.log();
-                    judged.rejected = Some(report);
-                }
-            }
-            Ok(program) => {
-                judged.rejected = None;
-                let digest = digest(&program);
-                if judged.serving != digest && executor.reload(program).await.is_some() {
-                    judged.serving = digest;
-                }
-            }
         }
     }
 }
 
+/// Reads the files, and again as long as some of them have been watched only since.
+async fn read_and_watch(load: &Load, mut watcher: Option<&mut Watcher>) -> Loaded {
+    loop {
+        let load = load.clone();
+        // Reading and compiling may take a while, and calls go on meanwhile.
+        let loaded = match tokio::task::spawn_blocking(move || load()).await {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                return Loaded { program: Err(error.to_string()), files: Vec::new(), warnings: Vec::new() };
+            }
+        };
+        match watcher.as_mut().map(|watcher| watcher.watch(&loaded.files)) {
+            Some(Ok(true)) => continue,
+            Some(Err(error)) => {
+                tracing::warn!(%error, "some files are no longer watched; SIGHUP reads them all the same")
+            }
+            Some(Ok(false)) | None => {}
+        }
+        return loaded;
+    }
+}
+
 /// What was decided last.
-#[derive(Default)]
 struct Judged {
     serving: String,
     rejected: Option<String>,
 }
 
 impl Judged {
-    fn serves(&mut self, executor: &Executor) {
-        self.serving = executor.program_digest();
+    async fn judge(&mut self, executor: &Executor, loaded: Loaded) {
+        let emptied = || {
+            let is_empty = |file: &&PathBuf| std::fs::read(file).is_ok_and(|bytes| bytes.trim_ascii().is_empty());
+            loaded.files.iter().find(is_empty).map(|file| format!("error: {} is empty", file.display()))
+        };
+        let program = match loaded.program {
+            Ok(program) => program,
+            Err(report) => return self.reject(report),
+        };
+        let digest = digest(&program);
+        if self.serving == digest {
+            self.rejected = None;
+            return;
+        }
+        // Nobody empties a file on purpose to say that there is nothing; a full disk or a broken editor does.
+        if let Some(report) = emptied() {
+            return self.reject(report);
+        }
+        self.rejected = None;
+        if executor.reload(program).await.is_some() {
+            self.serving = digest;
+            loaded.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        }
+    }
+
+    /// The same report again is no news: an editor writes a file more than once.
+    fn reject(&mut self, report: String) {
+        if self.rejected.as_ref() != Some(&report) {
+            Event::PlanRejected { diagnostics: report.clone() }.log();
+            self.rejected = Some(report);
+        }
     }
 }
 

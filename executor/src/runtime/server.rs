@@ -7,9 +7,10 @@ use std::time::Duration;
 use futures::future::{BoxFuture, FutureExt as _};
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::observed::Observed;
-use mcplan_compiler::plan::{Launch, Server};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use mcplan_compiler::plan::{Concurrency, Launch, Server};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::connection::{self, Connection, Context};
@@ -24,6 +25,13 @@ pub(super) struct Slots {
     pub(super) remote: Arc<Semaphore>,
 }
 
+impl Slots {
+    pub(super) fn new(concurrency: Concurrency) -> Self {
+        let slots = |number| Arc::new(Semaphore::new(number));
+        Self { stdio: slots(concurrency.stdio), remote: slots(concurrency.remote) }
+    }
+}
+
 /// What a server's task is told.
 #[derive(Debug)]
 pub(super) enum Command {
@@ -31,8 +39,6 @@ pub(super) enum Command {
     Wanted,
     /// A person wants a new connection.
     Reconnect,
-    /// End; calls in flight have this long.
-    Stop(Duration),
 }
 
 /// What a server's task tells the supervisor.
@@ -41,6 +47,7 @@ pub(super) struct Report {
     pub(super) server: ServerName,
     pub(super) instance: u64,
     pub(super) state: State,
+    pub(super) epoch: Epoch,
     pub(super) attempts: u32,
     pub(super) connection: Option<Connection>,
     pub(super) observed: Option<Arc<Observed>>,
@@ -51,15 +58,17 @@ pub(super) struct Begin {
     pub(super) instance: u64,
     pub(super) server: Arc<Server>,
     pub(super) enabled: bool,
+    /// The first variable of `when.env` that isn't set.
+    pub(super) unmet: Option<String>,
     pub(super) context: Arc<Context>,
     pub(super) slots: Slots,
     pub(super) calls: TaskTracker,
-    /// Resolves when the process before this one is gone (`replace: stop_first`).
-    pub(super) after: Option<oneshot::Receiver<()>>,
+    /// Cancelled when the processes before this one are gone (`replace: stop_first`).
+    pub(super) after: Vec<CancellationToken>,
 }
 
 /// What the shutdown ladder takes at its longest, with some room.
-const LADDER: Duration = Duration::from_secs(2);
+pub(super) const LADDER: Duration = Duration::from_secs(2);
 
 type Attempt = BoxFuture<'static, Result<(Connection, Observed), String>>;
 type Relist = BoxFuture<'static, Result<Observed, String>>;
@@ -68,6 +77,7 @@ pub(super) struct ServerTask {
     begin: Begin,
     life: Lifecycle,
     commands: mpsc::Receiver<Command>,
+    stop: watch::Receiver<Option<Instant>>,
     reports: mpsc::Sender<Report>,
     attempt: Option<(Epoch, Instant, Attempt)>,
     timer: Option<(Epoch, Instant)>,
@@ -86,15 +96,21 @@ enum Round {
     Connection(Epoch, connection::Event),
     BurstOver,
     Relisted(Result<Observed, String>),
-    Stop(Duration),
+    Stop,
 }
 
 impl ServerTask {
-    pub(super) fn new(begin: Begin, commands: mpsc::Receiver<Command>, reports: mpsc::Sender<Report>) -> Self {
+    pub(super) fn new(
+        begin: Begin,
+        commands: mpsc::Receiver<Command>,
+        stop: watch::Receiver<Option<Instant>>,
+        reports: mpsc::Sender<Report>,
+    ) -> Self {
         Self {
             life: Lifecycle::new(&begin.server, begin.enabled),
             begin,
             commands,
+            stop,
             reports,
             attempt: None,
             timer: None,
@@ -109,11 +125,13 @@ impl ServerTask {
 
     /// Runs until it is told to stop, and returns when nothing of the server is left.
     pub(super) async fn run(mut self) {
-        if let Some(after) = self.begin.after.take() {
-            // An error means that the sender is gone, and with it the process.
-            let _gone = after.await;
+        for before in std::mem::take(&mut self.begin.after) {
+            tokio::select! {
+                () = before.cancelled() => {}
+                _ = self.stop.wait_for(Option::is_some) => return,
+            }
         }
-        let unmet = self.begin.server.when_env.iter().find(|name| !self.begin.context.is_set(name)).cloned();
+        let unmet = self.begin.unmet.take();
         self.take(Event::Start { unmet }).await;
         self.report().await;
         loop {
@@ -123,7 +141,7 @@ impl ServerTask {
                 Round::Connection(epoch, event) => self.connection_event(epoch, event).await,
                 Round::BurstOver => self.begin_relist(),
                 Round::Relisted(result) => self.relisted(result).await,
-                Round::Stop(drain) => return self.stop(drain).await,
+                Round::Stop => return self.end().await,
             }
         }
     }
@@ -151,12 +169,12 @@ impl ServerTask {
         };
         tokio::select! {
             biased;
+            // An error means that the supervisor is gone without a word.
+            _ = self.stop.wait_for(Option::is_some) => Round::Stop,
             command = self.commands.recv() => match command {
                 Some(Command::Wanted) => Round::Life(Event::Wanted),
                 Some(Command::Reconnect) => Round::Life(Event::Reconnect),
-                Some(Command::Stop(drain)) => Round::Stop(drain),
-                // The supervisor is gone without a word: end at once.
-                None => Round::Stop(Duration::ZERO),
+                None => Round::Stop,
             },
             (epoch, since, result) = attempt => match result {
                 Ok(open) => Round::Connected(epoch, since, Box::new(open)),
@@ -224,13 +242,7 @@ impl ServerTask {
     async fn connected(&mut self, epoch: Epoch, since: Instant, (connection, observed): (Connection, Observed)) {
         self.attempt = None;
         let name = &self.begin.server.name;
-        for warning in &observed.warnings {
-            Happened::ServerWarning { server: name.clone(), message: warning.clone() }.log();
-        }
-        for bad in &observed.quarantined {
-            Happened::ToolQuarantined { server: name.clone(), tool: bad.name.clone(), reason: bad.reason.clone() }
-                .log();
-        }
+        self.tell_oddities(&observed);
         Happened::ServerConnected {
             server: name.clone(),
             transport: self.begin.server.launch.kind().as_str(),
@@ -279,6 +291,7 @@ impl ServerTask {
             Ok(observed) => {
                 let old_count = self.observed.as_ref().map_or(0, |observed| observed.tools.len());
                 Happened::ServerListChanged { server, old_count, new_count: observed.tools.len() }.log();
+                self.tell_oddities(&observed);
                 self.observed = Some(Arc::new(observed));
                 self.report().await;
             }
@@ -300,23 +313,37 @@ impl ServerTask {
         }
     }
 
-    /// Waits for the calls in flight, at most `drain`, then closes. A second, shorter stop shortens the wait.
-    async fn stop(mut self, drain: Duration) {
+    /// Waits for the calls in flight as long as they have, then closes. The supervisor may shorten the wait meanwhile.
+    async fn end(mut self) {
         self.begin.calls.close();
-        let mut until = Instant::now() + drain;
-        let mut heard = true;
+        // Nobody reads them any more, and a connection must not wait to tell.
+        self.events = None;
         loop {
+            let until = self.stop.borrow_and_update().unwrap_or_else(Instant::now);
             tokio::select! {
                 () = self.begin.calls.wait() => break,
                 () = sleep_until(until) => break,
-                command = self.commands.recv(), if heard => match command {
-                    Some(Command::Stop(drain)) => until = until.min(Instant::now() + drain),
-                    Some(_) => {}
-                    None => heard = false,
-                },
+                more = self.stop.changed() => if more.is_err() { break },
             }
         }
         self.take(Event::Stop).await;
+    }
+
+    /// What of a list a person should know, as far as it is news.
+    fn tell_oddities(&self, observed: &Observed) {
+        let name = &self.begin.server.name;
+        let before = self.observed.as_deref();
+        for warning in &observed.warnings {
+            if before.is_none_or(|before| !before.warnings.contains(warning)) {
+                Happened::ServerWarning { server: name.clone(), message: warning.clone() }.log();
+            }
+        }
+        for bad in &observed.quarantined {
+            if before.is_none_or(|before| !before.quarantined.contains(bad)) {
+                Happened::ToolQuarantined { server: name.clone(), tool: bad.name.clone(), reason: bad.reason.clone() }
+                    .log();
+            }
+        }
     }
 
     fn tell(&self, event: &Event) {
@@ -348,6 +375,7 @@ impl ServerTask {
             server: self.begin.server.name.clone(),
             instance: self.begin.instance,
             state: self.life.state().clone(),
+            epoch: self.life.epoch(),
             attempts: self.life.attempts(),
             connection: self.connection.as_ref().map(|(_, connection)| connection.clone()),
             observed: self.observed.clone(),

@@ -27,11 +27,11 @@ impl Signals {
         })
     }
 
-    /// Waits for SIGTERM or SIGINT.
-    pub async fn stop(&mut self) {
+    /// Waits for SIGTERM or SIGINT; gives the exit code of a process that ended by it.
+    pub async fn stop(&mut self) -> u8 {
         tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => 128 + 15,
+            _ = self.interrupt.recv() => 128 + 2,
         }
     }
 
@@ -53,11 +53,12 @@ impl Signals {
         Ok(Self {})
     }
 
-    /// Waits for Ctrl-C.
-    pub async fn stop(&mut self) {
+    /// Waits for Ctrl-C; gives the exit code of a process that ended by it.
+    pub async fn stop(&mut self) -> u8 {
         if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
+        128 + 2
     }
 
     /// There is no such signal here.

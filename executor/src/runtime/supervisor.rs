@@ -4,22 +4,24 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcplan_compiler::lock::Lock;
+use mcplan_compiler::lock::{Lock, LockedServer};
 use mcplan_compiler::name::ServerName;
-use mcplan_compiler::observed::Observed;
 use mcplan_compiler::plan::{Plan, Replace, Server};
 use mcplan_compiler::prompt_template::Template;
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::connection::{Connection, Context};
-use super::server::{Begin, Command, Report, ServerTask, Slots};
-use super::view::{Link, View};
-use crate::core::catalog::{Catalog, Listing};
+use super::connection::Context;
+use super::places::Places;
+use super::seat::{Instance, Seat, drain_limit};
+use super::server::{Begin, Command, LADDER, Report, ServerTask, Slots};
+use super::view::View;
+use crate::core::catalog::Catalog;
 use crate::core::lifecycle::State;
 use crate::core::reconcile::{Step, reconcile};
-use crate::core::snapshot::{Health, Snapshot};
+use crate::core::snapshot::Snapshot;
 
 /// What is run: a plan, and the lock that fits it, if there is one.
 #[derive(Clone, Debug)]
@@ -30,6 +32,16 @@ pub struct Program {
     pub lock: Option<Arc<Lock>>,
     /// The plan's template, parsed.
     pub template: Arc<Template>,
+    /// What stands in the lock for paths of this machine.
+    pub places: Arc<Places>,
+}
+
+impl Program {
+    /// What the lock says of a server, as long as it is still the same one.
+    fn baseline(&self, name: &ServerName) -> Option<&LockedServer> {
+        let lock = self.lock.as_ref()?;
+        lock.baseline(&self.plan).find(|(locked, _)| *locked == name).map(|(_, locked)| locked)
+    }
 }
 
 /// What a reload did.
@@ -47,30 +59,6 @@ pub(super) enum Message {
     Reload(Box<Program>, oneshot::Sender<Reloaded>),
     Reconnect(ServerName),
     Shutdown(Duration, oneshot::Sender<()>),
-}
-
-/// One running instance of a server.
-#[derive(Debug)]
-struct Instance {
-    id: u64,
-    commands: mpsc::Sender<Command>,
-    calls: TaskTracker,
-    state: State,
-    attempts: u32,
-    connection: Option<Connection>,
-    observed: Option<Arc<Observed>>,
-    /// It was ready or failed once.
-    tried: bool,
-    ended: Option<oneshot::Receiver<()>>,
-}
-
-/// A server of the plan: the instance that serves, and the one that will take its place.
-#[derive(Debug)]
-struct Seat {
-    current: Instance,
-    next: Option<Instance>,
-    /// What the server listed last, kept while it is down so that the list stays the same.
-    listing: Option<Listing>,
 }
 
 pub(super) struct Supervisor {
@@ -97,11 +85,7 @@ impl Supervisor {
     /// Starts every server of the program and publishes the first view at once.
     pub(super) fn start(program: Program, context: Arc<Context>) -> (Self, watch::Receiver<Arc<View>>) {
         let (report_to, reports) = mpsc::channel(256);
-        let concurrency = program.plan.concurrency;
-        let slots = Slots {
-            stdio: Arc::new(Semaphore::new(concurrency.stdio)),
-            remote: Arc::new(Semaphore::new(concurrency.remote)),
-        };
+        let slots = Slots::new(program.plan.concurrency);
         let empty = Snapshot::new(0, program.plan.clone(), Arc::default(), BTreeMap::new(), program.template.clone());
         let (views, receiver) = watch::channel(Arc::new(View { snapshot: Arc::new(empty), links: BTreeMap::new() }));
         let mut supervisor = Self {
@@ -160,85 +144,59 @@ impl Supervisor {
     }
 
     fn seat(&mut self, server: &Server) {
-        let current = self.instance(server, None);
-        let listing = self.locked_listing(&server.name);
-        self.seats.insert(server.name.clone(), Seat { current, next: None, listing });
+        let after = if server.replace == Replace::StopFirst { self.before(&server.name) } else { Vec::new() };
+        let mut seat = Seat::new(self.instance(server, after));
+        seat.refresh(self.program.baseline(&server.name), &self.program.places);
+        self.seats.insert(server.name.clone(), seat);
         self.stale = true;
     }
 
-    fn locked_listing(&self, name: &ServerName) -> Option<Listing> {
-        let lock = self.program.lock.as_ref()?;
-        lock.baseline(&self.program.plan).find(|(locked, _)| *locked == name).map(|(_, locked)| Listing::from(locked))
+    /// The ends of every earlier instance of a server.
+    fn before(&self, name: &ServerName) -> Vec<CancellationToken> {
+        let leaving = self.leaving.iter().map(|(instance, _)| instance);
+        leaving.chain(&self.retired).filter(|earlier| earlier.server == *name).map(|e| e.ended.clone()).collect()
     }
 
-    fn instance(&mut self, server: &Server, after: Option<oneshot::Receiver<()>>) -> Instance {
+    fn instance(&mut self, server: &Server, after: Vec<CancellationToken>) -> Instance {
         self.instances += 1;
         let (commands, inbox) = mpsc::channel(16);
-        let (end, ended) = oneshot::channel();
-        let calls = TaskTracker::new();
+        let (stop, stopped) = watch::channel(None);
+        let (calls, ended) = (TaskTracker::new(), CancellationToken::new());
         let enabled = self.program.plan.enabled && server.enabled;
+        let unmet = server.when_env.iter().find(|name| !self.context.is_set(name)).cloned();
+        let state = match &unmet {
+            _ if !enabled => State::Parked,
+            Some(variable) => State::Unmet { variable: variable.clone() },
+            None => State::Configured,
+        };
         let begin = Begin {
             instance: self.instances,
             server: Arc::new(server.clone()),
             enabled,
+            unmet,
             context: self.context.clone(),
             slots: self.slots.clone(),
             calls: calls.clone(),
             after,
         };
-        let task = ServerTask::new(begin, inbox, self.report_to.clone());
+        let task = ServerTask::new(begin, inbox, stopped, self.report_to.clone());
+        let end = ended.clone().drop_guard();
         self.tasks.spawn(async move {
             task.run().await;
-            // Nobody may be waiting for it.
-            let _unheard = end.send(());
+            drop(end);
         });
-        Instance {
-            id: self.instances,
-            commands,
-            calls,
-            state: if enabled { State::Configured } else { State::Parked },
-            attempts: 0,
-            connection: None,
-            observed: None,
-            tried: false,
-            ended: Some(ended),
-        }
+        Instance::new(self.instances, server.name.clone(), state, (commands, stop), calls, ended)
     }
 
     fn take(&mut self, report: Report) {
-        let locked = self.program.lock.as_ref().and_then(|lock| lock.catalog.get(&report.server)).cloned();
         let Some(seat) = self.seats.get_mut(&report.server) else { return };
-        let is_next = seat.next.as_ref().is_some_and(|next| next.id == report.instance);
-        let instance = match &mut seat.next {
-            Some(next) if is_next => next,
-            _ if seat.current.id == report.instance => &mut seat.current,
-            // An instance that was replaced; it has nothing to say any more.
-            _ => return,
-        };
-        let same = matches!((&instance.observed, &report.observed), (Some(a), Some(b)) if Arc::ptr_eq(a, b));
-        instance.tried |= matches!(
-            report.state,
-            State::Ready { .. } | State::Failed { .. } | State::Waiting { .. } | State::Unmet { .. } | State::Parked
-        );
-        instance.state = report.state;
-        instance.attempts = report.attempts;
-        instance.connection = report.connection;
-        instance.observed = report.observed;
-        let tried = instance.tried;
-        if is_next
-            && tried
-            && let Some(next) = seat.next.take()
-        {
-            // Ready: it takes over. Failed: the file is the truth, so the old one ends all the same.
-            let old = std::mem::replace(&mut seat.current, next);
-            self.leaving.push((old, drain_limit(&self.program.plan, &report.server)));
-            self.stale = true;
+        let server = report.server.clone();
+        let Some(news) = seat.take(report) else { return };
+        if let Some(old) = news.replaced {
+            self.leaving.push((old, drain_limit(&self.program.plan, &server)));
         }
-        if !is_next && same {
-            return;
-        }
-        if let Some(observed) = &seat.current.observed {
-            seat.listing = Some(Listing::observed(observed, locked.as_ref()));
+        if news.listing {
+            seat.refresh(self.program.baseline(&server), &self.program.places);
             self.stale = true;
         }
     }
@@ -248,10 +206,15 @@ impl Supervisor {
         self.generation += 1;
         let before = std::mem::replace(&mut self.program, program).plan;
         self.stale = true;
-        // Permits that are out stay out; the new bounds hold for what connects from now on.
         let concurrency = self.program.plan.concurrency;
-        self.slots.stdio = Arc::new(Semaphore::new(concurrency.stdio));
-        self.slots.remote = Arc::new(Semaphore::new(concurrency.remote));
+        if concurrency != before.concurrency {
+            // Permits that are out stay out; the new bounds hold for what connects from now on.
+            self.slots = Slots::new(concurrency);
+        }
+        // A new lock may know more of a server, or have its text otherwise.
+        for (name, seat) in &mut self.seats {
+            seat.refresh(self.program.baseline(name), &self.program.places);
+        }
         let plan = self.program.plan.clone();
         for step in &steps {
             match step {
@@ -281,11 +244,13 @@ impl Supervisor {
         let Some(mut seat) = self.seats.remove(&server.name) else { return self.seat(server) };
         self.leaving.extend(seat.next.take().map(|next| (next, Duration::ZERO)));
         match how {
-            Replace::Swap => seat.next = Some(self.instance(server, None)),
+            Replace::Swap => seat.next = Some(self.instance(server, Vec::new())),
             Replace::StopFirst => {
-                let after = seat.current.ended.take();
+                let mut after = self.before(&server.name);
+                after.push(seat.current.ended.clone());
                 let next = self.instance(server, after);
                 self.leaving.push((std::mem::replace(&mut seat.current, next), drain));
+                seat.refresh(self.program.baseline(&server.name), &self.program.places);
             }
         }
         self.seats.insert(server.name.clone(), seat);
@@ -293,38 +258,22 @@ impl Supervisor {
 
     fn command(&self, name: &ServerName, command: Command) {
         if let Some(seat) = self.seats.get(name) {
-            // A full inbox means that the task is about to act anyway.
-            let _full = seat.current.commands.try_send(command);
+            seat.current.command(command);
         }
     }
 
     fn publish(&mut self) {
         if self.stale {
-            let listings = self
-                .seats
-                .iter()
-                .filter_map(|(name, seat)| Some((name.clone(), seat.listing.clone()?)))
-                .collect::<BTreeMap<_, _>>();
+            let listings = self.seats.iter().filter_map(|(name, seat)| Some((name.clone(), seat.listing()?.clone())));
+            let listings = listings.collect::<BTreeMap<_, _>>();
             let catalog = Catalog::build(&self.program.plan, &listings);
             if !catalog.same(&self.catalog) {
                 self.catalog = Arc::new(catalog);
             }
             self.stale = false;
         }
-        let health = self.seats.iter().map(|(name, seat)| (name.clone(), health(seat))).collect();
-        let links = self
-            .seats
-            .iter()
-            .map(|(name, seat)| {
-                let current = &seat.current;
-                let link = Link {
-                    connection: current.connection.clone(),
-                    calls: current.calls.clone(),
-                    commands: current.commands.clone(),
-                };
-                (name.clone(), link)
-            })
-            .collect();
+        let health = self.seats.iter().map(|(name, seat)| (name.clone(), seat.health())).collect();
+        let links = self.seats.iter().map(|(name, seat)| (name.clone(), seat.link())).collect();
         let snapshot = Snapshot::new(
             self.generation,
             self.program.plan.clone(),
@@ -332,10 +281,11 @@ impl Supervisor {
             health,
             self.program.template.clone(),
         );
-        self.views.send_replace(Arc::new(View { snapshot: Arc::new(snapshot), links }));
-        self.retired.retain(|instance| !instance.commands.is_closed());
+        let snapshot = Arc::new(snapshot.after(&self.views.borrow().snapshot));
+        self.views.send_replace(Arc::new(View { snapshot, links }));
+        self.retired.retain(|instance| !instance.ended.is_cancelled());
         for (instance, drain) in std::mem::take(&mut self.leaving) {
-            retire(&instance, drain);
+            instance.retire(drain);
             self.retired.push(instance);
         }
     }
@@ -346,38 +296,13 @@ impl Supervisor {
         let running = seats.flat_map(|seat| std::iter::once(seat.current).chain(seat.next));
         let leaving = std::mem::take(&mut self.leaving).into_iter().map(|(instance, _)| instance);
         let all: Vec<_> = running.chain(leaving).chain(std::mem::take(&mut self.retired)).collect();
-        all.iter().for_each(|instance| retire(instance, drain));
+        all.iter().for_each(|instance| instance.retire(drain));
         // Tasks may be waiting to report: nobody reads any more, so they must not wait.
         self.reports.close();
-        while self.tasks.join_next().await.is_some() {}
-    }
-}
-
-/// Tells an instance to end; its task stays in the set until it has.
-fn retire(instance: &Instance, drain: Duration) {
-    // A full inbox can't be: each message before was one of a person or a call, and the task reads them at once.
-    let _full = instance.commands.try_send(Command::Stop(drain));
-}
-
-/// How long calls in flight may go on when their connection is replaced: as long as a call may take.
-fn drain_limit(plan: &Plan, name: &ServerName) -> Duration {
-    let seconds = plan.server(name.as_str()).map_or(0.0, |server| server.limits.call_timeout_seconds);
-    if seconds > 0.0 {
-        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
-    } else {
-        Duration::from_secs(3600)
-    }
-}
-
-fn health(seat: &Seat) -> Health {
-    let current = &seat.current;
-    Health {
-        state: current.state.clone(),
-        attempts: current.attempts,
-        settled: current.tried
-            || seat.listing.is_some()
-            || matches!(current.state, State::Parked | State::Unmet { .. }),
-        quarantined: current.observed.as_ref().map(|observed| observed.quarantined.clone()).unwrap_or_default(),
-        warnings: current.observed.as_ref().map(|observed| observed.warnings.clone()).unwrap_or_default(),
+        let joined = async { while self.tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(drain + LADDER + LADDER, joined).await.is_err() {
+            tracing::warn!("some servers did not end in time and are killed");
+            self.tasks.shutdown().await;
+        }
     }
 }

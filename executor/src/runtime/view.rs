@@ -9,6 +9,7 @@ use tokio_util::task::TaskTracker;
 
 use super::connection::Connection;
 use super::server::Command;
+use crate::core::lifecycle::Epoch;
 use crate::core::snapshot::Snapshot;
 
 /// One moment of a running plan. Plan, catalog, health and connections travel together.
@@ -28,4 +29,6 @@ pub(super) struct Link {
     pub(super) calls: TaskTracker,
     /// To the server's task.
     pub(super) commands: mpsc::Sender<Command>,
+    /// Its last attempt to connect.
+    pub(super) epoch: Epoch,
 }

@@ -7,9 +7,12 @@ use std::time::Duration;
 
 use notify::{Event, EventKind, RecursiveMode, Watcher as _};
 use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
 
 /// Quiet that ends a burst of changes.
 const DEBOUNCE: Duration = Duration::from_millis(200);
+/// The longest that a burst is waited for: something else in the directory may be written to all the time.
+const LONGEST: Duration = Duration::from_secs(2);
 
 /// Watches the directories of some files.
 pub struct Watcher {
@@ -37,29 +40,37 @@ impl Watcher {
         Ok(watcher)
     }
 
-    /// Watches these files from now on. Symlinks are followed anew.
+    /// Watches these files from now on. Symlinks are followed anew. Whether directories came to it, in which something
+    /// may have changed before.
     ///
     /// # Errors
     /// When the system gives no watch.
-    pub fn watch(&mut self, files: &[PathBuf]) -> notify::Result<()> {
+    pub fn watch(&mut self, files: &[PathBuf]) -> notify::Result<bool> {
         let wanted: BTreeSet<_> = files.iter().flat_map(|file| directories(file)).collect();
         for gone in self.directories.difference(&wanted) {
             // A directory that was deleted is no longer watched anyway.
             let _gone = self.notify.unwatch(gone);
         }
-        for new in wanted.difference(&self.directories) {
-            self.notify.watch(new, RecursiveMode::NonRecursive)?;
+        self.directories.retain(|directory| wanted.contains(directory));
+        let mut is_more = false;
+        for new in wanted {
+            if !self.directories.contains(&new) {
+                self.notify.watch(&new, RecursiveMode::NonRecursive)?;
+                self.directories.insert(new);
+                is_more = true;
+            }
         }
-        self.directories = wanted;
-        Ok(())
+        Ok(is_more)
     }
 
-    /// Waits until something happened and it has been quiet for 200 ms; false when nothing will happen any more.
+    /// Waits until something happened and it has been quiet for 200 ms, or 2 s have passed; false when nothing will
+    /// happen any more.
     pub async fn changed(&mut self) -> bool {
         if self.events.recv().await.is_none() {
             return false;
         }
-        while let Ok(Some(())) = tokio::time::timeout(DEBOUNCE, self.events.recv()).await {}
+        let latest = Instant::now() + LONGEST;
+        while let Ok(Some(())) = timeout_at(latest.min(Instant::now() + DEBOUNCE), self.events.recv()).await {}
         true
     }
 }

@@ -46,6 +46,9 @@ struct Reworder<'a> {
 impl<'a> Reworder<'a> {
     fn reword(&self, error: &ScanError) -> Diagnostic {
         use ErrorKind as E;
+        if let Some(comment) = self.slashes() {
+            return comment;
+        }
         match error.kind() {
             E::TabInBlockIndentation | E::TabInIndentation | E::TabNotAllowed | E::TabInPlainScalar => self.tab(),
             E::TabAtBlockScalarStart => self.tab(),

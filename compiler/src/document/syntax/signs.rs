@@ -162,13 +162,35 @@ impl Reworder<'_> {
             at = self.text[..at].rfind('%').map_or(at, |percent| self.line_start(percent));
         }
         if !self.text[at..].starts_with('%') {
-            return self
-                .problem(self.word(self.at), "text follows the end of the document")
-                .help("remove this line or the `...` above it");
+            let ended = self.text[..self.at].lines().any(|line| line.trim_end() == "...");
+            return self.problem(self.word(self.at), "text follows the end of the document").help(if ended {
+                "remove this line or the `...` above it"
+            } else {
+                "what stands above is a whole value already: write a map, one `key: value` a line"
+            });
         }
         self.problem(self.rest_of_line(at), "a line that starts with `%` is a directive in YAML")
             .label("unknown directive")
             .help("remove the line, or put `# ` before it to make it a comment")
+    }
+
+    /// `// a comment` between brackets, as some dialects of JSON take it.
+    pub(super) fn slashes(&self) -> Option<Diagnostic> {
+        let from = *self.context.open.first()?;
+        let end = self.at + self.text[self.at..].find('\n').unwrap_or(self.text.len() - self.at);
+        let mut at = self.line_start(from);
+        for line in self.text[at..end].split_inclusive('\n') {
+            let indent = line.len() - line.trim_start().len();
+            if line[indent..].starts_with("//") {
+                let at = at + indent;
+                return Some(
+                    self.problem(at..at + 2, "a comment starts with `#`, not with `//`")
+                        .help("write `#` here, or remove the comment"),
+                );
+            }
+            at += line.len();
+        }
+        None
     }
 
     pub(super) fn no_content(&self) -> Diagnostic {

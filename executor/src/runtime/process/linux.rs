@@ -133,6 +133,7 @@ impl Family {
 
     /// Learns the tree as it is now; forgets who has ended.
     pub(super) fn look(&mut self) -> Vec<Process> {
+        let _nobody_spawns = super::spawning();
         let processes = all();
         let me = getpid().as_raw();
         let session = processes.iter().find(|process| process.pid == me).map_or(0, |process| process.session);

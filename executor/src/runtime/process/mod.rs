@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
@@ -140,6 +141,13 @@ pub struct Pipes {
     pub stderr: ChildStderr,
 }
 
+/// Held while a child is started and while descendants are looked for: until its program runs, a child holds copies of
+/// all our pipes, and would be taken for an orphan that another server left behind.
+fn spawning() -> MutexGuard<'static, ()> {
+    static SPAWNING: Mutex<()> = Mutex::new(());
+    SPAWNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Starts `command` in a process group of its own, all three streams piped.
 ///
 /// # Errors
@@ -156,6 +164,7 @@ pub fn spawn(command: &Command) -> std::io::Result<(Child, Pipes)> {
         .stderr(Stdio::piped())
         .kill_on_drop(true);
     platform::isolate(&mut builder);
+    let _spawning = spawning();
     let mut handle = builder.spawn()?;
     let gone = || std::io::Error::other("the child has no pipes");
     let pipes = Pipes {
@@ -229,14 +238,25 @@ impl Child {
     }
 }
 
+/// The longest that dropping a child holds up its thread, in milliseconds.
+const BLINK_MS: u32 = 50;
+
 impl Drop for Child {
     fn drop(&mut self) {
         if !self.ended {
             self.family.kill();
+            // What it owned must be free for whoever comes next. A killed process goes within a millisecond or so.
+            for _ in 0..BLINK_MS {
+                if !matches!(self.handle.try_wait(), Ok(None)) {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
             self.end();
         }
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests;

@@ -1,7 +1,7 @@
 //! One client's requests → decisions of `core` and calls of the executor.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use mcplan_compiler::json;
 use rmcp::ErrorData;
@@ -15,8 +15,9 @@ use rmcp::model::{
 use rmcp::service::{Peer, RequestContext, SubscriptionContext};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OnceCell, mpsc, watch};
 
+use super::listing::{ListWatch, digest, locked};
 use super::wire::PASSED;
 use crate::core::era;
 use crate::core::gate::{Allowed, Asked, Call, Denied, Reason, gate};
@@ -39,10 +40,14 @@ const PROGRESS_WAITING: usize = 64;
 /// One client's session.
 #[derive(Clone)]
 pub(super) struct Handler {
-    executor: Executor,
+    pub(super) executor: Executor,
     disclosure: DisclosureSetting,
     session: Arc<Mutex<Session>>,
-    promotions: Arc<watch::Sender<u64>>,
+    pub(super) promotions: Arc<watch::Sender<u64>>,
+    /// Digest of the list that a client with a session has or was told to read again; `None` before its first list.
+    pub(super) known: Arc<Mutex<Option<String>>>,
+    /// Whether the first list or search has waited for servers that are being connected.
+    waited: Arc<OnceCell<()>>,
 }
 
 #[derive(Deserialize)]
@@ -61,11 +66,18 @@ struct CallParams {
 impl Handler {
     pub(super) fn new(executor: Executor, disclosure: DisclosureSetting) -> Self {
         let promotions = Arc::new(watch::Sender::new(0));
-        Self { executor, disclosure, session: Arc::default(), promotions }
+        Self {
+            executor,
+            disclosure,
+            session: Arc::default(),
+            promotions,
+            known: Arc::default(),
+            waited: Arc::default(),
+        }
     }
 
     fn session(&self) -> MutexGuard<'_, Session> {
-        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.session)
     }
 
     /// Whether the client speaks a revision without initialize.
@@ -81,19 +93,33 @@ impl Handler {
         (!block.text.is_empty()).then_some(block.text)
     }
 
-    /// What tells whether the visible list became another one.
-    pub(super) fn watch(&self) -> ListWatch {
-        let views = self.executor.views();
-        let promotions = self.promotions.subscribe();
-        let mut watch = ListWatch { handler: self.clone(), views, promotions, last: String::new() };
-        watch.last = watch.visible();
-        watch
+    /// Digest of the list as a client with a session sees it. A stateless one doesn't see promotions, and promotions
+    /// never happen in its session.
+    pub(super) fn visible(&self) -> String {
+        let view = self.executor.view();
+        digest(&self.session().listed(&view.snapshot, self.disclosure.for_client(false), true))
+    }
+
+    /// Many clients list once only, so the first list waits until servers are known; after that nothing waits.
+    async fn wait_once(&self) {
+        self.waited.get_or_init(|| self.executor.settled()).await;
+    }
+
+    /// What is listed now. Looked at and noted in one, so that no change falls between the two.
+    fn listed(&self, stateless: bool, first_page: bool) -> Vec<String> {
+        let mut known = locked(&self.known);
+        let view = self.executor.view();
+        let listed = self.session().listed(&view.snapshot, self.disclosure.for_client(stateless), !stateless);
+        // A further page of a list that has changed meanwhile doesn't make the client know the new one.
+        if !stateless && first_page {
+            *known = Some(digest(&listed));
+        }
+        listed
     }
 
     async fn list(&self, params: ListParams, stateless: bool) -> Result<String, ErrorData> {
-        self.executor.settled().await;
-        let view = self.executor.view();
-        let listed = self.session().listed(&view.snapshot, self.disclosure.for_client(stateless), !stateless);
+        self.wait_once().await;
+        let listed = self.listed(stateless, params.cursor.is_none());
         let from = match params.cursor.as_deref().map(str::parse::<usize>) {
             None => 0,
             Some(Ok(from)) if from <= listed.len() => from,
@@ -135,7 +161,7 @@ impl Handler {
             Ok(search) => search,
             Err(wrong) => return text_result(&wrong, true),
         };
-        self.executor.settled().await;
+        self.wait_once().await;
         let view = self.executor.view();
         let mode = self.disclosure.for_client(stateless);
         let hits: Vec<_> = view
@@ -183,7 +209,7 @@ impl Handler {
         }
     }
 
-    /// The gate, once more when servers that weren't known yet have come.
+    /// The gate; a name that nobody has may be one of a server that isn't known yet.
     async fn allow(&self, asked: Asked) -> Result<(Arc<View>, Allowed<Call>), ErrorData> {
         let view = self.executor.view();
         let denied = match gate(&view.snapshot.catalog, asked.clone()) {
@@ -193,7 +219,11 @@ impl Handler {
         if denied.reason != Reason::Unknown || view.snapshot.settled() {
             return Err(refuse(&denied));
         }
-        self.executor.settled().await;
+        let is_somebodys = |view: &View| {
+            let catalog = &view.snapshot.catalog;
+            catalog.tool(&asked.name).is_some() || catalog.hidden(&asked.name).is_some()
+        };
+        self.executor.settled_or(is_somebodys).await;
         let view = self.executor.view();
         match gate(&view.snapshot.catalog, asked) {
             Ok(allowed) => Ok((view, allowed)),
@@ -265,42 +295,6 @@ fn forward(
     (wanted.then_some(sender), forwarded)
 }
 
-/// Wakes when the visible list of a session became another one.
-pub(super) struct ListWatch {
-    handler: Handler,
-    views: watch::Receiver<Arc<View>>,
-    promotions: watch::Receiver<u64>,
-    last: String,
-}
-
-impl ListWatch {
-    /// Digest of the list as a client with a session sees it. A stateless one doesn't see promotions, and promotions
-    /// never happen in its session.
-    fn visible(&self) -> String {
-        let view = self.handler.executor.view();
-        let mode = self.handler.disclosure.for_client(false);
-        json::digest(self.handler.session().listed(&view.snapshot, mode, true).concat().as_bytes())
-    }
-
-    /// Waits for a list that is another one; false when there will be none any more.
-    pub(super) async fn changed(&mut self) -> bool {
-        loop {
-            let woken = tokio::select! {
-                woken = self.views.changed() => woken,
-                woken = self.promotions.changed() => woken,
-            };
-            if woken.is_err() {
-                return false;
-            }
-            let now = self.visible();
-            if now != self.last {
-                self.last = now;
-                return true;
-            }
-        }
-    }
-}
-
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
@@ -356,7 +350,7 @@ impl ServerHandler for Handler {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let mut watch = self.watch();
+        let mut watch = ListWatch::from_now(self);
         loop {
             tokio::select! {
                 () = context.cancelled() => return Ok(()),

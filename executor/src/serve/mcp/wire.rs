@@ -59,7 +59,8 @@ where
         loop {
             let buffered = self.reader.fill_buf().await.ok()?;
             if buffered.is_empty() {
-                return None;
+                // What was said last counts, with or without the end of its line.
+                return Some(std::mem::take(&mut self.line)).filter(|line| !line.is_empty());
             }
             let (taken, complete) = match buffered.iter().position(|byte| *byte == b'\n') {
                 Some(end) => (end + 1, true),
@@ -117,7 +118,8 @@ where
             }
             match from_client(&line) {
                 Ok(message) => return Some(message),
-                Err(Refused { id, code, message }) => self.refuse(id, code, &message).await,
+                Err(Refused::Answer { id, code, message }) => self.refuse(id, code, &message).await,
+                Err(Refused::Silently(why)) => tracing::debug!("skipped a notification of the client: {why}"),
             }
         }
     }
@@ -129,17 +131,22 @@ where
 
 /// A line that is no message we take.
 #[derive(Debug, PartialEq)]
-struct Refused {
-    id: Value,
-    code: i32,
-    message: String,
+enum Refused {
+    /// Whoever sent it is told.
+    Answer { id: Value, code: i32, message: String },
+    /// A notification, and those are never answered.
+    Silently(String),
 }
 
 fn from_client(line: &[u8]) -> Result<RxJsonRpcMessage<RoleServer>, Refused> {
     let refuse = |id: Option<&RequestId>, code, message: String| {
         let id = id.and_then(|id| serde_json::to_value(id).ok()).unwrap_or(Value::Null);
-        Err(Refused { id, code, message })
+        Err(Refused::Answer { id, code, message })
     };
+    // An array would be read as the fields of a message in their order.
+    if !line.trim_ascii().starts_with(b"{") && serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok() {
+        return refuse(None, -32600, "not a JSON-RPC message: an object was expected".to_owned());
+    }
     let envelope: Envelope<'_> = match serde_json::from_slice(line) {
         Ok(envelope) => envelope,
         Err(error) if error.is_data() => return refuse(None, -32600, format!("not a JSON-RPC message: {error}")),
@@ -147,9 +154,10 @@ fn from_client(line: &[u8]) -> Result<RxJsonRpcMessage<RoleServer>, Refused> {
     };
     let passed = envelope.method.as_deref().filter(|method| envelope.id.is_some() && METHODS.contains(method));
     let Some(method) = passed else {
-        return serde_json::from_slice(line).or_else(|error| {
-            let what = envelope.method.as_deref().unwrap_or("the message");
-            refuse(envelope.id.as_ref(), -32602, format!("{what} can't be read: {error}"))
+        return serde_json::from_slice(line).or_else(|error| match (&envelope.id, envelope.method.as_deref()) {
+            (None, Some(method)) => Err(Refused::Silently(format!("{method} can't be read: {error}"))),
+            (id, Some(method)) => refuse(id.as_ref(), -32602, format!("{method} can't be read: {error}")),
+            (id, None) => refuse(id.as_ref(), -32600, format!("not a JSON-RPC message: {error}")),
         });
     };
     let params = envelope.params.map_or("{}", RawValue::get);
@@ -198,10 +206,19 @@ mod tests {
 
     #[test]
     fn a_line_that_is_no_message_is_answered() {
-        let refused = |line: &str| from_client(line.as_bytes()).unwrap_err();
-        assert_eq!(refused("hello").code, -32700);
-        assert_eq!(refused("[1]").code, -32600);
-        let bad = refused(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[1]}"#);
-        assert_eq!((bad.id, bad.code), (Value::from(7), -32602));
+        let refused = |line: &str| match from_client(line.as_bytes()).unwrap_err() {
+            Refused::Answer { id, code, .. } => (id, code),
+            silent => panic!("{silent:?}"),
+        };
+        assert_eq!(refused("hello"), (Value::Null, -32700));
+        assert_eq!(refused("[1]"), (Value::Null, -32600));
+        assert_eq!(refused(r#"{"jsonrpc":"2.0","id":7}"#), (Value::from(7), -32600));
+        assert_eq!(refused(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[1]}"#), (Value::from(7), -32602));
+    }
+
+    #[test]
+    fn a_notification_is_never_answered() {
+        let bad = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":[]}}"#;
+        assert!(!matches!(from_client(bad.as_bytes()), Err(Refused::Answer { .. })));
     }
 }

@@ -1,0 +1,213 @@
+//! What a launch fetches before it runs: the package or image that its command line names.
+//!
+//! Knows the launchers of the field (`npx`, `uvx`, `docker run` …) and which of their options take a value; knows no
+//! registry and asks none. Lints say whether what is named is pinned, derived names say what it is called.
+
+use crate::config::{ServerEntry, Text};
+use crate::source::{Span, Spanned};
+
+/// Where a launch fetches from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Registry {
+    /// npm's, with `npx` and its relatives.
+    Npm,
+    /// Python's, with `uvx` and `pipx`.
+    PyPi,
+    /// One of container images, with `docker run`.
+    Image,
+}
+
+/// A package or image as it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fetched<'a> {
+    /// Where it comes from.
+    pub registry: Registry,
+    /// The name, with what is said about its version.
+    pub text: &'a str,
+    /// The argument that holds it.
+    pub at: Span,
+}
+
+/// The package or image that an entry fetches; `None` where it starts what is there already.
+pub fn fetched(entry: &ServerEntry) -> Option<Fetched<'_>> {
+    let args = entry.args.as_ref().map_or(&[][..], |args| &args.value);
+    let (registry, args) = runner(program(&entry.command.as_ref()?.value), args)?;
+    let named = registry.naming_options();
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        let text = arg.value.0.as_str();
+        let (option, joined) = text.split_once('=').map_or((text, None), |(option, value)| (option, Some(value)));
+        if named.contains(&option) {
+            let (text, at) = joined.map(|value| (value, arg.at)).or_else(|| args.next().map(word))?;
+            return Some(Fetched { registry, text, at });
+        }
+        if registry.value_options().contains(&text) {
+            args.next();
+        } else if !text.starts_with('-') {
+            return Some(Fetched { registry, text, at: arg.at });
+        }
+    }
+    None
+}
+
+/// The program's own name: `C:\tools\npx.cmd` is `npx`.
+pub fn program(command: &str) -> &str {
+    let base = command.rsplit(['/', '\\']).next().unwrap_or(command);
+    [".cmd", ".exe", ".bat"].iter().find_map(|ending| base.strip_suffix(ending)).unwrap_or(base)
+}
+
+/// The registry that a command line fetches from, and its words after the launcher's own.
+fn runner<'a>(program: &str, args: &'a [Spanned<Text>]) -> Option<(Registry, &'a [Spanned<Text>])> {
+    match program {
+        "npx" | "bunx" | "pnpx" => Some((Registry::Npm, args)),
+        "uvx" => Some((Registry::PyPi, args)),
+        "npm" => after(args, &["exec", "x"]).map(|rest| (Registry::Npm, rest)),
+        "pnpm" | "yarn" => after(args, &["dlx"]).map(|rest| (Registry::Npm, rest)),
+        "bun" => after(args, &["x"]).map(|rest| (Registry::Npm, rest)),
+        "pipx" => after(args, &["run"]).map(|rest| (Registry::PyPi, rest)),
+        "uv" => after(after(args, &["tool"])?, &["run"]).map(|rest| (Registry::PyPi, rest)),
+        "docker" | "podman" => {
+            let args = after(args, &["container"]).unwrap_or(args);
+            after(args, &["run"]).map(|rest| (Registry::Image, rest))
+        }
+        "cmd" => match after(args, &["/c", "/C"])? {
+            [inner, rest @ ..] => runner(self::program(&inner.value.0), rest),
+            [] => None,
+        },
+        _ => None,
+    }
+}
+
+fn after<'a>(args: &'a [Spanned<Text>], words: &[&str]) -> Option<&'a [Spanned<Text>]> {
+    let (first, rest) = args.split_first()?;
+    words.contains(&first.value.0.as_str()).then_some(rest)
+}
+
+fn word(arg: &Spanned<Text>) -> (&str, Span) {
+    (&arg.value.0, arg.at)
+}
+
+impl Registry {
+    /// Options whose value is what is fetched; the first plain word is then only the program in it.
+    fn naming_options(self) -> &'static [&'static str] {
+        match self {
+            Self::Npm => &["--package", "-p"],
+            Self::PyPi => &["--from", "--spec"],
+            Self::Image => &[],
+        }
+    }
+
+    /// Other options that take the next word as their value.
+    fn value_options(self) -> &'static [&'static str] {
+        match self {
+            Self::Npm => &["--registry", "--cache", "--userconfig", "--prefix", "--loglevel"],
+            Self::PyPi => &[
+                "--python",
+                "-p",
+                "--with",
+                "--with-editable",
+                "--with-requirements",
+                "--index",
+                "--index-url",
+                "--default-index",
+                "--extra-index-url",
+                "--directory",
+                "--project",
+                "--env-file",
+            ],
+            Self::Image => &[
+                "-e",
+                "--env",
+                "--env-file",
+                "-v",
+                "--volume",
+                "--mount",
+                "--name",
+                "-p",
+                "--publish",
+                "--network",
+                "--net",
+                "-w",
+                "--workdir",
+                "-u",
+                "--user",
+                "--platform",
+                "--entrypoint",
+                "-l",
+                "--label",
+                "--add-host",
+                "-m",
+                "--memory",
+                "--cpus",
+                "-h",
+                "--hostname",
+                "--pull",
+                "--restart",
+                "--gpus",
+                "--device",
+                "--ipc",
+                "--shm-size",
+                "--tmpfs",
+                "--dns",
+                "--cap-add",
+                "--cap-drop",
+                "--security-opt",
+                "--ulimit",
+            ],
+        }
+    }
+}
+
+impl Fetched<'_> {
+    /// Whether it names a folder, an address or a variable, of which nothing can be said.
+    pub fn is_elsewhere(&self) -> bool {
+        self.text.starts_with(['.', '/', '~'])
+            || ["://", "${", "$<"].iter().any(|part| self.text.contains(part))
+            || self.registry != Registry::Image && self.text.contains(':')
+    }
+
+    /// Whether it names one version for ever.
+    pub fn is_pinned(&self) -> bool {
+        let digit = |version: &str| version.starts_with(|c: char| c.is_ascii_digit()) && !version.contains(['*', '|']);
+        match self.registry {
+            Registry::Npm => self.parts().1.is_some_and(|version| {
+                // `@1` and `@1.2` are ranges.
+                let version = version.trim_start_matches('v');
+                digit(version) && version.split(['-', '+']).next().unwrap_or_default().split('.').count() >= 3
+            }),
+            Registry::PyPi => {
+                let exact = self.text.split_once("==").or_else(|| self.text.split_once('@'));
+                exact.is_some_and(|(_, version)| digit(version) && !version.contains(','))
+            }
+            Registry::Image => {
+                self.text.contains("@sha256:")
+                    || self
+                        .parts()
+                        .1
+                        .is_some_and(|tag| !["latest", "main", "master", "edge", "nightly", "stable"].contains(&tag))
+            }
+        }
+    }
+
+    /// What to write in its place, with `VERSION` where the version goes.
+    pub fn pinned_form(&self) -> String {
+        let bare = self.parts().0;
+        match self.registry {
+            Registry::Npm => format!("{bare}@VERSION"),
+            Registry::PyPi => format!("{bare}==VERSION"),
+            Registry::Image => format!("{bare}:VERSION"),
+        }
+    }
+
+    /// The name alone, and what follows it about the version.
+    pub fn parts(&self) -> (&str, Option<&str>) {
+        let text = self.text;
+        let cut = match self.registry {
+            Registry::Npm => text.rfind('@').filter(|at| *at > 0),
+            Registry::PyPi => text.find(['=', '<', '>', '!', '~', '@', ';', ' ']),
+            // A colon before a slash is a port.
+            Registry::Image => text.find('@').or_else(|| text.rfind(':').filter(|colon| !text[*colon..].contains('/'))),
+        };
+        cut.map_or((text, None), |at| (&text[..at], Some(&text[at + 1..])))
+    }
+}

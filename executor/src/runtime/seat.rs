@@ -1,0 +1,180 @@
+//! A server's place in the running plan: the instance that serves, and the one that will take over.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcplan_compiler::lock::LockedServer;
+use mcplan_compiler::name::ServerName;
+use mcplan_compiler::observed::Observed;
+use mcplan_compiler::plan::Plan;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::connection::Connection;
+use super::places::Places;
+use super::server::{Command, Report};
+use super::view::Link;
+use crate::core::catalog::Listing;
+use crate::core::lifecycle::{Epoch, State};
+use crate::core::snapshot::Health;
+
+/// The longest that a replaced connection is kept for its calls when calls have no limit of their own, or a longer one.
+const DRAIN_MAX: Duration = Duration::from_secs(24 * 3600);
+/// What it is when calls have no limit.
+const DRAIN_UNLIMITED: Duration = Duration::from_secs(3600);
+
+/// One running instance of a server.
+#[derive(Debug)]
+pub(super) struct Instance {
+    id: u64,
+    pub(super) server: ServerName,
+    commands: mpsc::Sender<Command>,
+    /// When its calls must be over, once it is to end. Not a command: it must never be lost to a full inbox.
+    stop: watch::Sender<Option<Instant>>,
+    calls: TaskTracker,
+    state: State,
+    epoch: Epoch,
+    attempts: u32,
+    connection: Option<Connection>,
+    observed: Option<Arc<Observed>>,
+    /// It was ready or failed once.
+    tried: bool,
+    /// Cancelled when nothing of it is left.
+    pub(super) ended: CancellationToken,
+}
+
+impl Instance {
+    pub(super) fn new(
+        id: u64,
+        server: ServerName,
+        state: State,
+        (commands, stop): (mpsc::Sender<Command>, watch::Sender<Option<Instant>>),
+        calls: TaskTracker,
+        ended: CancellationToken,
+    ) -> Self {
+        Self {
+            id,
+            server,
+            commands,
+            stop,
+            calls,
+            state,
+            epoch: Epoch::default(),
+            attempts: 0,
+            connection: None,
+            observed: None,
+            tried: false,
+            ended,
+        }
+    }
+
+    /// Tells it to end, its calls within `drain`; a second time only shortens that.
+    pub(super) fn retire(&self, drain: Duration) {
+        let until = Instant::now() + drain.min(DRAIN_MAX);
+        self.stop.send_modify(|stop| *stop = Some(stop.map_or(until, |before| before.min(until))));
+    }
+
+    /// A call or a person wants something of it.
+    pub(super) fn command(&self, command: Command) {
+        // A full inbox means that the task is about to act anyway.
+        let _full = self.commands.try_send(command);
+    }
+
+    /// Takes what it reports; whether its list is another one.
+    fn take(&mut self, report: Report) -> bool {
+        let same = match (&self.observed, &report.observed) {
+            (Some(was), Some(is)) => Arc::ptr_eq(was, is),
+            (was, is) => was.is_none() && is.is_none(),
+        };
+        // A state that it was only created with, or that it passes through, is no outcome.
+        self.tried |= !matches!(report.state, State::Configured | State::Connecting { .. });
+        self.state = report.state;
+        self.epoch = report.epoch;
+        self.attempts = report.attempts;
+        self.connection = report.connection;
+        self.observed = report.observed;
+        !same
+    }
+}
+
+/// What a report changed.
+pub(super) struct News {
+    /// The instance that has left its place.
+    pub(super) replaced: Option<Instance>,
+    /// What is listed may be something else.
+    pub(super) listing: bool,
+}
+
+/// A server of the plan.
+#[derive(Debug)]
+pub(super) struct Seat {
+    pub(super) current: Instance,
+    pub(super) next: Option<Instance>,
+    /// What the server listed last, kept while it is down so that the list stays the same.
+    listing: Option<Listing>,
+}
+
+impl Seat {
+    pub(super) fn new(current: Instance) -> Self {
+        Self { current, next: None, listing: None }
+    }
+
+    /// Takes a report; `None` when it comes from an instance that was replaced and has nothing to say any more.
+    pub(super) fn take(&mut self, report: Report) -> Option<News> {
+        if self.current.id == report.instance {
+            return Some(News { listing: self.current.take(report), replaced: None });
+        }
+        let next = self.next.as_mut().filter(|next| next.id == report.instance)?;
+        next.take(report);
+        // Ready: it takes over. Failed: the file is the truth, so the old one ends all the same.
+        let next = if next.tried { self.next.take() } else { None };
+        let replaced = next.map(|next| std::mem::replace(&mut self.current, next));
+        Some(News { listing: replaced.is_some(), replaced })
+    }
+
+    /// Decides what is listed: what the server said, else what is locked of it, else what was listed before.
+    pub(super) fn refresh(&mut self, locked: Option<&LockedServer>, places: &Places) {
+        let said = self.current.observed.as_ref();
+        let said = said.map(|observed| Listing::observed(observed, locked, |text| places.replace(text).into_owned()));
+        if let Some(listing) = said.or_else(|| locked.map(Listing::from)) {
+            self.listing = Some(listing);
+        }
+    }
+
+    /// What it lists; nothing while a condition of its own isn't met.
+    pub(super) fn listing(&self) -> Option<&Listing> {
+        self.listing.as_ref().filter(|_| !matches!(self.current.state, State::Unmet { .. }))
+    }
+
+    pub(super) fn health(&self) -> Health {
+        let current = &self.current;
+        let observed = current.observed.as_ref();
+        Health {
+            state: current.state.clone(),
+            attempts: current.attempts,
+            settled: current.tried
+                || self.listing.is_some()
+                || matches!(current.state, State::Parked | State::Unmet { .. }),
+            quarantined: observed.map(|observed| observed.quarantined.clone()).unwrap_or_default(),
+            warnings: observed.map(|observed| observed.warnings.clone()).unwrap_or_default(),
+        }
+    }
+
+    pub(super) fn link(&self) -> Link {
+        let current = &self.current;
+        Link {
+            connection: current.connection.clone(),
+            calls: current.calls.clone(),
+            commands: current.commands.clone(),
+            epoch: current.epoch,
+        }
+    }
+}
+
+/// How long calls in flight may go on when their connection is replaced: as long as a call may take.
+pub(super) fn drain_limit(plan: &Plan, name: &ServerName) -> Duration {
+    let seconds = plan.server(name.as_str()).map_or(0.0, |server| server.limits.call_timeout_seconds);
+    if seconds > 0.0 { Duration::try_from_secs_f64(seconds).unwrap_or(DRAIN_MAX) } else { DRAIN_UNLIMITED }
+}

@@ -1,0 +1,325 @@
+//! The command line as a user meets it: whole outputs, exit codes, streams.
+
+#![cfg(unix)]
+#![allow(missing_docs, clippy::unwrap_used, reason = "an integration test")]
+
+mod support;
+
+use std::io::{Read as _, Write as _};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use support::{Project, Ran, config, demo, mcplan, scripted};
+
+#[test]
+#[ignore = "the server of the other tests"]
+fn script_server() {
+    support::server::main();
+}
+
+const COMMANDS: [&str; 9] =
+    ["validate", "lock", "render", "search", "run", "call", "builtins", "schema", "completions"];
+
+fn bakery() -> Project {
+    let entry =
+        demo("d", &["--group", "server,notes"], json!({ "tools": { "exclude": ["delete_note"], "always": ["echo"] } }));
+    Project::new(&config(&[entry], json!({ "mcp": { "denylist": ["mcp__d__count_to"] } })))
+}
+
+#[test]
+fn help_of_every_command() {
+    let mut all = Ran::of(mcplan(&["--help"]).output().unwrap()).out;
+    for command in COMMANDS {
+        let ran = Ran::of(mcplan(&[command, "--help"]).output().unwrap());
+        assert_eq!((ran.code, &*ran.err), (0, ""), "{command}");
+        assert!(ran.out.lines().all(|line| line.chars().count() <= 100), "{}", ran.out);
+        all += &format!("\n======== {command}\n{}", ran.out);
+    }
+    insta::assert_snapshot!(all);
+    let version = Ran::of(mcplan(&["--version"]).output().unwrap());
+    assert_eq!(version.out, format!("mcplan {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn wrong_usage_is_exit_2_on_stderr() {
+    let project = bakery();
+    project.lock();
+    for args in [
+        &[][..],
+        &["nonsense"],
+        &["lock", "--chekc"],
+        &["lock", "--check", "--offline"],
+        &["run"],
+        &["search"],
+        &["search", "x", "--limit", "many"],
+        &["search", "x", "--limit", "0"],
+        &["search", "x", "--limit", "51"],
+        &["call"],
+        &["call", "mcp__d__echo", "{", "more"],
+        &["-q", "-v", "validate"],
+        &["schema", "nothing"],
+        &["completions", "tcsh"],
+    ] {
+        let ran = project.run(args);
+        assert_eq!((ran.code, &*ran.out), (2, ""), "{args:?} {ran:?}");
+        assert!(!ran.err.is_empty(), "{args:?}");
+    }
+    assert!(project.run(&["lock", "--chekc"]).err.contains("a similar argument exists: '--check'"));
+}
+
+#[test]
+fn no_config_is_said_by_every_command_that_needs_one() {
+    let nowhere = tempfile::tempdir().unwrap();
+    for args in [
+        &["validate"][..],
+        &["lock"],
+        &["lock", "--check"],
+        &["render"],
+        &["search", "x"],
+        &["run", "--stdio"],
+        &["call", "x"],
+    ] {
+        let ran = Ran::of(mcplan(args).current_dir(nowhere.path()).stdin(Stdio::null()).output().unwrap());
+        assert_eq!((ran.code, &*ran.out), (2, ""), "{args:?}");
+        assert_eq!(
+            ran.err, "error: there is no config.yml and no mcplan.yml here; name a config with -c FILE\n",
+            "{args:?}"
+        );
+    }
+    for args in [
+        &["lock", "-c", "no.yml"][..],
+        &["run", "--stdio", "-c", "no.yml"],
+        &["call", "x", "-c", "no.yml"],
+        &["validate", "no.yml"],
+    ] {
+        let ran = Ran::of(mcplan(args).current_dir(nowhere.path()).output().unwrap());
+        assert_eq!((ran.code, &*ran.err), (2, "error: no.yml can't be read: no such file\n"), "{args:?}");
+    }
+    let directory = Ran::of(mcplan(&["validate", "-c", "."]).current_dir(nowhere.path()).output().unwrap());
+    assert_eq!((directory.code, &*directory.err), (2, "error: . can't be read: it is a directory\n"));
+}
+
+#[test]
+fn without_a_lock_offline_commands_say_how_to_get_one() {
+    let project = bakery();
+    for args in [&["render"][..], &["render", "--json"], &["search", "note"], &["lock", "--check"]] {
+        let ran = project.run(args);
+        assert_eq!((ran.code, &*ran.out), (2, ""), "{args:?}");
+        assert_eq!(ran.err, "error: no lock here (config.lock.json): run 'mcplan lock'\n", "{args:?}");
+    }
+}
+
+#[test]
+fn validate_reports_every_file_and_exits_with_the_worst() {
+    let project = bakery();
+    project.write("wrong.yml", "mcp_servers:\n  - { name: a, comand: x }\n  - { name: a, command: y }\n");
+    project.write("warns.yml", "mcp_servers:\n  - { name: a, command: x, env: { API_TOKEN: abcdefghij0123456789 } }\n");
+    insta::assert_snapshot!(project.run(&["validate", "config.yml", "warns.yml", "wrong.yml", "none.yml"]).shown());
+    for (args, code) in [
+        (&["validate"][..], 0),
+        (&["validate", "warns.yml"], 0),
+        (&["validate", "warns.yml", "--deny-warnings"], 1),
+        (&["validate", "config.yml", "wrong.yml"], 1),
+        (&["validate", "none.yml", "wrong.yml", "config.yml"], 2),
+        (&["validate", "-c", "wrong.yml"], 1),
+    ] {
+        assert_eq!(project.run(args).code, code, "{args:?}");
+    }
+    let ran = project.run(&["validate", "--format", "json", "config.yml", "wrong.yml", "none.yml"]);
+    assert_eq!((ran.code, &*ran.err), (2, ""));
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(report["files"].as_array().unwrap().len(), 3);
+    insta::assert_snapshot!(ran.out);
+}
+
+#[test]
+fn render_prints_compares_and_counts() {
+    let project = bakery();
+    project.lock();
+    let rendered = project.run(&["render"]);
+    assert_eq!((rendered.code, &*rendered.err), (0, ""));
+    insta::assert_snapshot!(rendered.out);
+    project.write("block.txt", &rendered.out);
+    let same = project.run(&["render", "--check", "block.txt"]);
+    assert_eq!((same.code, &*same.out, &*same.err), (0, "", ""));
+    project.write("block.txt", &rendered.out.replace('\n', "\r\n"));
+    assert_eq!(project.run(&["render", "--check", "block.txt"]).code, 0);
+    project.write("block.txt", &rendered.out.replacen("note", "paper", 1));
+    insta::assert_snapshot!(project.run(&["render", "--check", "block.txt"]).shown());
+    let none = project.run(&["render", "--check", "none.txt"]);
+    assert_eq!(none.code, 2);
+    assert!(none.err.ends_with("; make it with 'mcplan render > none.txt'\n"), "{none:?}");
+    let json: Value = serde_json::from_str(&project.run(&["render", "--json"]).out).unwrap();
+    assert_eq!(json["text"].as_str().unwrap().trim_end(), rendered.out.trim_end());
+    assert_eq!(json["chars"].as_u64().unwrap() as usize, json["text"].as_str().unwrap().chars().count());
+    assert!(json["tokens"].as_u64().unwrap() > 10 && json["tokens_encoding"] == "o200k_base", "{json}");
+    assert!(json["included"].as_array().unwrap().iter().all(|name| rendered.out.contains(name.as_str().unwrap())));
+}
+
+#[test]
+fn search_shows_what_an_agent_would_find() {
+    let project = bakery();
+    project.lock();
+    insta::assert_snapshot!(project.run(&["search", "write", "a", "note"]).shown());
+    insta::assert_snapshot!(project.run(&["search", "delete_note", "--json"]).out);
+    let none = project.run(&["search", "quantum"]);
+    assert_eq!((none.code, &*none.out, &*none.err), (0, "", "no tool found; servers: d\n"));
+    let one = project.run(&["search", "note", "--limit", "1"]);
+    assert_eq!(one.out.lines().filter(|line| !line.starts_with(' ')).count(), 1);
+    let server = project.run(&["search", "note", "--server", "nope"]);
+    assert_eq!((server.code, &*server.err), (2, "error: there is no server `nope`; the servers are d\n"));
+}
+
+#[test]
+fn a_stale_lock_is_said_and_what_is_locked_is_shown() {
+    let project = bakery();
+    project.lock();
+    let fresh = project.run(&["render"]);
+    project.write("config.yml", &project.read("config.yml").replace("delete_note", "add_note"));
+    for args in [&["render"][..], &["search", "note"]] {
+        let ran = project.run(args);
+        assert_eq!(ran.code, 0);
+        assert_eq!(
+            ran.err,
+            "warning: lock-stale: config.lock.json doesn't fit config.yml any more; this shows what is locked\n"
+        );
+    }
+    assert_eq!(project.run(&["render"]).out, fresh.out);
+}
+
+#[test]
+fn call_prints_results_and_says_why_there_is_none() {
+    let script = json!({ "tools": ["echo", "fail", "refuse", "die", "mixed", "hidden"], "result": r#"{"content":[{"type":"text","text":"one\n"},{"type":"image","data":"AA==","mimeType":"image/png"}],"structuredContent":{"n":1.50}}"# });
+    let entry = scripted("s", &script, json!({ "tools": { "exclude": ["hidden"] } }));
+    let project = Project::new(&config(&[entry], json!({})));
+    for locked in [false, true] {
+        if locked {
+            project.lock();
+        }
+        let call = |args: &[&str]| {
+            let ran = project.run(&[&["call", "-q"], args].concat());
+            (ran.code, ran.out, ran.err)
+        };
+        let said = |code: i32, out: &str, err: &str| (code, out.to_owned(), err.to_owned());
+        assert_eq!(call(&["mcp__s__echo", r#"{"a": 1.5, "é": "\u00e9"}"#]), said(0, "{\"a\":1.5,\"é\":\"é\"}\n", ""));
+        assert_eq!(call(&["mcp__s__mixed"]), said(0, "one\n[image; --json shows it]\n", ""));
+        let (code, out, _) = call(&["mcp__s__mixed", "--json"]);
+        assert!(code == 0 && out.contains("\"n\": 1.50") && out.ends_with("}\n"), "{out}");
+        assert_eq!(call(&["mcp__s__fail", r#"{"say":"no flour"}"#]), said(1, "no flour\n", ""));
+        let (code, out, err) = call(&["mcp__s__refuse", r#"{"say":"not today"}"#]);
+        assert!(code == 1 && out.is_empty() && err.contains("not today"), "{err}");
+        let (code, out, err) = call(&["mcp__s__die"]);
+        assert!(code == 1 && out.is_empty() && err.contains("out of flour"), "{err}");
+        assert_eq!(
+            call(&["mcp__s__hidden"]),
+            said(1, "", "error: unknown tool: mcp__s__hidden: s has it, but `tools.exclude` drops it with `hidden`\n")
+        );
+        assert_eq!(
+            call(&["nope"]),
+            said(1, "", "error: unknown tool: nope; 'mcplan search' finds tools by name and by what they do\n")
+        );
+        for wrong in ["{", "[1]", "text", ""] {
+            let (code, out, err) = call(&["mcp__s__echo", wrong]);
+            assert!(
+                code == 2 && out.is_empty() && err.starts_with("error: the arguments are no JSON object: "),
+                "{wrong}: {err}"
+            );
+        }
+        let mut child = project
+            .command(&["call", "-q", "mcp__s__echo", "-"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(b"{\"from\": \"stdin\"}\n").unwrap();
+        assert_eq!(Ran::of(child.wait_with_output().unwrap()).out, "{\"from\":\"stdin\"}\n");
+    }
+}
+
+/// The policy of now counts, not the one that was locked.
+#[test]
+fn call_obeys_the_config_although_the_lock_is_older() {
+    let project = Project::new("");
+    let script = json!({ "tools": ["a", "b"], "log": project.path("log") });
+    let with = |exclude: &str, more: &[Value]| {
+        let mut servers = vec![scripted("s", &script, json!({ "tools": { "exclude": [exclude] } }))];
+        servers.extend_from_slice(more);
+        config(&servers, json!({}))
+    };
+    project.write("config.yml", &with("b", &[]));
+    project.lock();
+    project.write("config.yml", &with("a", &[]));
+    std::fs::remove_file(project.path("log")).unwrap();
+    let denied = project.run(&["call", "mcp__s__a", "-qq"]);
+    assert_eq!((denied.code, &*denied.out), (1, ""), "{denied:?}");
+    assert!(denied.err.contains("`tools.exclude` drops it with `a`"), "{denied:?}");
+    assert!(!project.has("log"), "nothing was started");
+    // A server that isn't locked yet is asked.
+    project.write("config.yml", &with("a", &[scripted("new", &json!({ "tools": ["x"] }), json!({}))]));
+    let new = project.run(&["call", "mcp__new__x", "-qq"]);
+    assert_eq!((new.code, &*new.out), (0, "x done\n"), "{new:?}");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let script = json!({ "many": 2000 });
+    let project = Project::new(&config(&[scripted("s", &script, json!({}))], json!({})));
+    project.lock();
+    for args in [
+        &["search", "t0001", "--json", "--limit", "50"][..],
+        &["schema", "config"],
+        &["completions", "bash"],
+        &["validate", "--format", "json"],
+    ] {
+        let mut child = project.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let mut err = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        assert_eq!((child.wait().unwrap().code(), &*err), (Some(0), ""), "{args:?}");
+    }
+    // Nor is a closed stderr.
+    project.write("wrong.yml", "mcp_servers: [{ name: a, comand: x }]\n");
+    let mut child = project.command(&["validate", "wrong.yml"]).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stderr.take());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+}
+
+#[test]
+fn a_result_that_cannot_be_written_is_an_error() {
+    let Ok(full) = std::fs::File::options().write(true).open("/dev/full") else { return };
+    let ran = Ran::of(mcplan(&["schema", "config"]).stdout(full).output().unwrap());
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(ran.err.starts_with("error: the result can't be written: "), "{ran:?}");
+}
+
+#[test]
+fn completions_for_every_shell_name_every_command() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ran = Ran::of(mcplan(&["completions", shell]).output().unwrap());
+        assert_eq!((ran.code, &*ran.err), (0, ""), "{shell}");
+        assert!(COMMANDS.iter().all(|command| ran.out.contains(command)), "{shell}");
+    }
+}
+
+#[test]
+fn colour_only_where_it_is_wanted() {
+    let project = Project::new("mcp_servers: [{ name: a, comand: x }]\n");
+    let piped = project.run(&["validate"]);
+    assert!(!piped.err.contains('\u{1b}'), "{piped:?}");
+    let always = project.run(&["--color", "always", "validate"]);
+    assert!(always.err.contains('\u{1b}'), "{always:?}");
+    let mut logs = project.command(&["run", "--stdio"]);
+    assert!(!Ran::of(logs.stdin(Stdio::null()).output().unwrap()).err.contains('\u{1b}'));
+}
+
+#[test]
+fn builtins_and_schemas_are_data() {
+    let json: Value = serde_json::from_str(&Ran::of(mcplan(&["builtins", "--json"]).output().unwrap()).out).unwrap();
+    let names: Vec<_> = json.as_array().unwrap().iter().map(|builtin| builtin["name"].as_str().unwrap()).collect();
+    let text = Ran::of(mcplan(&["builtins"]).output().unwrap()).out;
+    assert!(!names.is_empty() && names.iter().all(|name| text.contains(&format!("{name}: "))), "{text}");
+    for of in ["config", "lock"] {
+        let schema: Value = serde_json::from_str(&Ran::of(mcplan(&["schema", of]).output().unwrap()).out).unwrap();
+        assert!(schema["properties"].is_object());
+    }
+}

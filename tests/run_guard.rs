@@ -1,0 +1,130 @@
+//! Nothing survives `mcplan run`, however it ends: its guard and its executor clean up behind one another.
+
+#![cfg(target_os = "linux")]
+#![allow(missing_docs, clippy::unwrap_used, reason = "an integration test")]
+
+mod support;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use support::client::Client;
+use support::{Project, config, mcplan};
+
+/// Leaves the group, loses its parents, lets go of every pipe, ignores all that can be ignored; then serves.
+const HOSTILE: &str = r#"
+trap '' INT TERM HUP
+away='trap "" INT TERM HUP; echo $$ >>pids; exec sleep 1000 </dev/null >/dev/null 2>&1'
+setsid sh -c "$away" &
+(setsid sh -c "$away" &)
+(sh -c "$away" &)
+sh -c "$away" &
+while [ "$(wc -l <pids)" -lt 4 ]; do :; done
+exec "$0" demo-server
+"#;
+
+fn hostile() -> (Project, Client, Vec<i32>) {
+    let server = json!({ "name": "h", "command": "sh", "args": ["-c", HOSTILE.replace("$$", "$$$$"), env!("CARGO_BIN_EXE_mcplan")], "defer": false });
+    let project = Project::new(&config(&[server], json!({})));
+    project.write("pids", "");
+    let mut client = Client::start(&project, &[]);
+    assert_eq!(client.text("mcp__h__echo", json!({ "text": "up" })), "up");
+    let pids: Vec<_> = project.read("pids").lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(pids.len(), 4);
+    assert!(pids.iter().all(|pid| lives(*pid)));
+    (project, client, pids)
+}
+
+/// A zombie counts as dead: whoever adopted it may not look after it.
+fn lives(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+}
+
+/// The one child of the guard.
+fn executor(guard: i32) -> Pid {
+    let children = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let pid: i32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let parent: i32 = stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()?;
+        (parent == guard).then_some(pid)
+    });
+    let children: Vec<_> = children.collect();
+    let [executor] = children[..] else { panic!("{children:?}") };
+    Pid::from_raw(executor)
+}
+
+#[test]
+fn nothing_survives_the_end_of_the_client() {
+    let (_project, mut client, pids) = hostile();
+    client.hang_up();
+    let (status, log) = client.ended();
+    assert!(status.success(), "{status}\n{log}");
+    assert!(pids.iter().all(|pid| !lives(*pid)));
+}
+
+#[test]
+fn nothing_survives_sigterm() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let (_project, client, pids) = hostile();
+        client.signal(signal);
+        let (status, log) = client.ended();
+        assert!(status.success(), "{status}\n{log}");
+        assert!(pids.iter().all(|pid| !lives(*pid)));
+    }
+}
+
+#[test]
+fn nothing_survives_a_killed_executor() {
+    let (_project, client, pids) = hostile();
+    kill(executor(client.pid()), Signal::SIGKILL).unwrap();
+    let (status, log) = client.ended();
+    assert_eq!(status.code(), Some(128 + 9), "{log}");
+    assert!(pids.iter().all(|pid| !lives(*pid)));
+}
+
+#[test]
+fn nothing_survives_a_killed_guard() {
+    let (_project, client, pids) = hostile();
+    let executor = executor(client.pid());
+    client.signal(Signal::SIGKILL);
+    // Ends with the last holder of our pipes, which is the executor.
+    client.ended();
+    assert!(!lives(executor.as_raw()) || pids.iter().all(|pid| !lives(*pid)));
+    assert!(pids.iter().all(|pid| !lives(*pid)));
+}
+
+#[test]
+fn without_a_guard_there_is_one_process_and_the_same_end() {
+    let server = json!({ "name": "d", "command": "mcplan", "args": ["demo-server"] });
+    let project = Project::new(&config(&[server], json!({})));
+    let mut client = Client::start(&project, &["--no-guard"]);
+    client.names();
+    let server = executor(client.pid());
+    client.signal(Signal::SIGTERM);
+    let (status, log) = client.ended();
+    assert!(status.success(), "{status}\n{log}");
+    assert!(!lives(server.as_raw()));
+}
+
+/// `lock` and `call` have no guard, but a Ctrl-C or a SIGTERM takes what they started with them.
+#[test]
+fn an_interrupted_lock_or_call_leaves_nothing() {
+    let server: Value = json!({ "name": "h", "command": "sh", "args": ["-c", format!("echo $$$$ >>pids; echo go >told; {}", "exec sleep 1000"), "x"] });
+    for (command, code) in [(&["lock"][..], 143), (&["call", "mcp__h__x"], 143)] {
+        let project = Project::new(&config(std::slice::from_ref(&server), json!({})));
+        let told = project.pipe("told");
+        let child = mcplan(command)
+            .current_dir(project.path(""))
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn();
+        let mut child = child.unwrap();
+        // Comes back when the server is there.
+        assert_eq!(std::fs::read_to_string(told).unwrap(), "go\n");
+        kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGTERM).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{command:?}");
+        let pid = project.read("pids").trim().parse().unwrap();
+        assert!(!lives(pid), "{command:?}");
+    }
+}

@@ -1,0 +1,238 @@
+//! Hot reload through real files: every way in which files change, and what happens to servers and calls meanwhile.
+
+#![cfg(unix)]
+#![allow(missing_docs, clippy::unwrap_used, reason = "an integration test")]
+
+mod support;
+
+use std::path::Path;
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use support::client::Client;
+use support::{Project, config, scripted};
+
+#[test]
+#[ignore = "the server of the other tests"]
+fn script_server() {
+    support::server::main();
+}
+
+fn eager(more: Value) -> Value {
+    let mut entry = json!({ "defer": false });
+    entry.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    entry
+}
+
+/// A config whose one server lists what this filter leaves of `a`, `b` and `pid`.
+fn including(tools: &[&str]) -> String {
+    let entry = eager(json!({ "tools": { "include": tools } }));
+    config(&[scripted("s", &json!({ "tools": ["a", "b", "pid"] }), entry)], json!({}))
+}
+
+fn reloaded(client: &Client, generation: u64) -> String {
+    client.logged(&format!("plan.reloaded: generation {generation},"), 0)
+}
+
+/// How often the plan changed, which must be as often as expected.
+fn count(log: &str, event: &str) -> usize {
+    log.lines().filter(|line| line.contains(event)).count()
+}
+
+fn touch(path: &Path) {
+    let file = std::fs::File::options().append(true).open(path).unwrap();
+    file.set_modified(std::time::SystemTime::now()).unwrap();
+}
+
+#[test]
+fn each_way_of_writing_is_one_reload_and_a_touch_is_none() {
+    let project = Project::new(&including(&["a"]));
+    let mut client = Client::start(&project, &[]);
+    assert_eq!(client.names(), ["mcp__s__a"]);
+    let main = project.path("config.yml");
+    touch(&main);
+    // As editors do: a new file in the old one's place.
+    project.replace("config.yml", &including(&["b"]));
+    assert!(reloaded(&client, 2).ends_with("no server touched"));
+    client.notice("notifications/tools/list_changed");
+    assert_eq!(client.names(), ["mcp__s__b"]);
+    touch(&main);
+    // In place.
+    project.write("config.yml", &including(&["a", "b"]));
+    reloaded(&client, 3);
+    assert_eq!(client.names_when(|names| names.len() == 2), ["mcp__s__a", "mcp__s__b"]);
+    // A comment is no change.
+    project.write("config.yml", &format!("# hello\n{}", including(&["a", "b"])));
+    // Deleted and made again.
+    std::fs::remove_file(&main).unwrap();
+    project.write("config.yml", &including(&["pid"]));
+    reloaded(&client, 4);
+    assert_eq!(client.names_when(|names| names.len() == 1), ["mcp__s__pid"]);
+    let log = client.end();
+    assert_eq!(count(&log, "plan.reloaded"), 3, "{log}");
+    assert_eq!(count(&log, "server.connected"), 1, "{log}");
+}
+
+/// REL-02: the link is retargeted, to a directory that nobody watches yet.
+#[test]
+fn a_retargeted_link_is_noticed_and_its_new_target_followed() {
+    let project = Project::new("");
+    for (name, tools) in [("one", ["a"]), ("two", ["b"])] {
+        std::fs::create_dir(project.path(name)).unwrap();
+        project.write(&format!("{name}/real.yml"), &including(&tools));
+    }
+    let main = project.path("config.yml");
+    std::fs::remove_file(&main).unwrap();
+    std::os::unix::fs::symlink("one/real.yml", &main).unwrap();
+    let mut client = Client::start(&project, &[]);
+    assert_eq!(client.names(), ["mcp__s__a"]);
+    std::os::unix::fs::symlink("two/real.yml", project.path("link")).unwrap();
+    std::fs::rename(project.path("link"), &main).unwrap();
+    reloaded(&client, 2);
+    assert_eq!(client.names_when(|names| names == ["mcp__s__b"]).len(), 1);
+    project.write("two/real.yml", &including(&["a", "b"]));
+    reloaded(&client, 3);
+    assert_eq!(client.names_when(|names| names.len() == 2).len(), 2);
+    assert_eq!(count(&client.end(), "plan.reloaded"), 2);
+}
+
+/// How Kubernetes swaps a ConfigMap: files are links into `..data`, which is a link to a directory that is replaced.
+#[test]
+fn a_swapped_config_map_is_one_reload() {
+    let project = Project::new("");
+    std::fs::remove_file(project.path("config.yml")).unwrap();
+    let swap = |name: &str, tools: &[&str]| {
+        std::fs::create_dir(project.path(name)).unwrap();
+        project.write(&format!("{name}/config.yml"), &including(tools));
+        std::os::unix::fs::symlink(name, project.path("..data_tmp")).unwrap();
+        std::fs::rename(project.path("..data_tmp"), project.path("..data")).unwrap();
+    };
+    swap("..1", &["a"]);
+    std::os::unix::fs::symlink("..data/config.yml", project.path("config.yml")).unwrap();
+    let mut client = Client::start(&project, &[]);
+    assert_eq!(client.names(), ["mcp__s__a"]);
+    for (number, tools) in [(2, &["b"][..]), (3, &["a", "b"]), (4, &["pid"])] {
+        swap(&format!("..{number}"), tools);
+        std::fs::remove_dir_all(project.path(&format!("..{}", number - 1))).unwrap();
+        reloaded(&client, number);
+        assert_eq!(client.names_when(|names| names.len() == tools.len()).len(), tools.len());
+    }
+    let log = client.end();
+    assert_eq!(count(&log, "plan.reloaded"), 3, "{log}");
+    assert_eq!(count(&log, "plan.rejected"), 0, "{log}");
+}
+
+/// REL-03: a file that doesn't compile changes nothing, and is reported once.
+#[test]
+fn half_a_file_an_empty_one_and_a_wrong_one_change_nothing() {
+    let project = Project::new(&including(&["a", "pid"]));
+    let mut client = Client::start(&project, &[]);
+    let pid = client.text("mcp__s__pid", json!({}));
+    let whole = including(&["b", "pid"]);
+    let mut mark = client.mark();
+    for (text, report) in [
+        (&whole[..whole.len() / 2], "error["),
+        ("", "error[empty-file]"),
+        ("mcp_servers: [{ name: s, command: x, wrong: 1 }]\n", "unknown-key"),
+    ] {
+        project.write("config.yml", text);
+        client.logged("plan.rejected: the old plan serves on", mark);
+        client.logged(report, mark);
+        // Once more the same is no news.
+        touch(&project.path("config.yml"));
+        assert_eq!(client.text("mcp__s__pid", json!({})), pid);
+        assert_eq!(client.names(), ["mcp__s__a", "mcp__s__pid"]);
+        mark = client.mark();
+    }
+    std::fs::remove_file(project.path("config.yml")).unwrap();
+    client.logged("config.yml can't be read", mark);
+    project.write("config.yml", &whole);
+    reloaded(&client, 2);
+    assert_eq!(client.names_when(|names| names[0] == "mcp__s__b").len(), 2);
+    assert_eq!(client.text("mcp__s__pid", json!({})), pid);
+    let log = client.end();
+    assert_eq!(count(&log, "plan.rejected"), 4, "{log}");
+    assert_eq!(count(&log, "plan.reloaded"), 1, "{log}");
+}
+
+#[test]
+fn a_changed_template_changes_the_block() {
+    let entry = scripted("s", &json!({ "tools": ["a"] }), json!({}));
+    let project = Project::new(&config(&[entry], json!({ "prompt": { "template": "block.j2" } })));
+    project.write("block.j2", "first: {{ total }}");
+    let mut client = Client::stateless(&project, &[]);
+    client.names();
+    client.text("search_mcp_tools", json!({ "query": "a" }));
+    assert_eq!(client.request("server/discover", json!({}))["instructions"], "first: 1");
+    project.write("block.j2", "second: {{ nothing_of_that_name }}");
+    client.logged("plan.rejected", 0);
+    client.logged("nothing_of_that_name", 0);
+    assert_eq!(client.request("server/discover", json!({}))["instructions"], "first: 1");
+    project.write("block.j2", "");
+    client.logged("block.j2 is empty", 0);
+    project.write("block.j2", "second: {{ total }}");
+    reloaded(&client, 2);
+    assert_eq!(client.request("server/discover", json!({}))["instructions"], "second: 1");
+    client.end();
+}
+
+/// A new lock counts without a restart: what it says of a server that is down is listed.
+#[test]
+fn a_new_lock_is_followed_too() {
+    let project = Project::new("");
+    let with = |script: Value| config(&[scripted("s", &script, eager(json!({})))], json!({}));
+    project.write("config.yml", &with(json!({ "tools": ["a"] })));
+    let lock = project.lock();
+    std::fs::remove_file(project.path("config.lock.json")).unwrap();
+    project.write("config.yml", &with(json!({ "exit": 1 })));
+    let mut client = Client::start(&project, &[]);
+    assert_eq!(client.names(), [] as [&str; 0]);
+    project.replace("config.lock.json", &lock[..lock.len() / 2]);
+    client.logged("plan.rejected", 0);
+    client.logged("the lock can't be read", 0);
+    project.replace("config.lock.json", &lock);
+    assert!(reloaded(&client, 2).ends_with("no server touched"));
+    client.logged("lock-stale: ", 0);
+    assert_eq!(client.names_when(|names| names.len() == 1), ["mcp__s__a"]);
+    client.end();
+}
+
+#[test]
+fn without_a_watch_only_sighup_reads_the_files() {
+    let project = Project::new(&including(&["a"]));
+    let mut client = Client::start(&project, &["--no-watch"]);
+    assert_eq!(client.names(), ["mcp__s__a"]);
+    project.replace("config.yml", "mcp_servers: {\n");
+    client.signal(Signal::SIGHUP);
+    client.logged("plan.rejected", 0);
+    let mark = client.mark();
+    // Asked again, it says so again.
+    client.signal(Signal::SIGHUP);
+    client.logged("plan.rejected", mark);
+    project.replace("config.yml", &including(&["b"]));
+    client.signal(Signal::SIGHUP);
+    reloaded(&client, 2);
+    assert_eq!(client.names_when(|names| names == ["mcp__s__b"]).len(), 1);
+    client.end();
+}
+
+/// A directory in which something else is written all the time still gets its reload.
+#[test]
+fn a_busy_directory_does_not_hold_up_a_reload() {
+    let project = Project::new(&including(&["a"]));
+    let mut client = Client::start(&project, &[]);
+    client.names();
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let noisy = project.path("noise.log");
+    let writer = std::thread::spawn(move || {
+        // The wait is the noise's rhythm, nothing waits for it.
+        while stopped.recv_timeout(std::time::Duration::from_millis(20)).is_err() {
+            std::fs::write(&noisy, "x").unwrap();
+        }
+    });
+    project.replace("config.yml", &including(&["b"]));
+    reloaded(&client, 2);
+    stop.send(()).unwrap();
+    writer.join().unwrap();
+    client.end();
+}

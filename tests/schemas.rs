@@ -1,0 +1,123 @@
+//! The published schemas are what the types say, and they fit what we read and write.
+//!
+//! `UPDATE=1 cargo test -p mcplan-compiler --test schemas` writes them again after a wanted change.
+
+#[path = "compile/folder.rs"]
+mod folder;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use folder::{Folder, cases, check, finish, report};
+use jsonschema::Validator;
+use mcplan_compiler::document::{self, Kind, Node};
+use mcplan_compiler::lock::{self, Lock};
+use mcplan_compiler::observed::{Introduction, Observed};
+use mcplan_compiler::schema;
+use mcplan_compiler::source::{SourceMap, Sources};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+fn published(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../schemas").join(name)
+}
+
+fn validator(name: &str) -> Validator {
+    let text = std::fs::read_to_string(published(name)).expect("the schema is committed");
+    jsonschema::draft202012::new(&serde_json::from_str(&text).expect("it is JSON")).expect("it is a schema")
+}
+
+fn errors(validator: &Validator, value: &Value) -> Vec<String> {
+    validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path())).collect()
+}
+
+/// A config as an editor sees it: the written values, as JSON.
+fn written(case: &Folder) -> Option<Value> {
+    let bytes = case.read("config.yml").expect("a case has a config");
+    let (_, document, _) = document::load(&mut SourceMap::default(), "config.yml", &bytes);
+    document.map(|document| json(&document.root))
+}
+
+fn json(node: &Node) -> Value {
+    match &node.kind {
+        Kind::Null | Kind::Reported => Value::Null,
+        Kind::Bool(truth, _) => Value::Bool(*truth),
+        Kind::Number(text) => serde_json::from_str(text).unwrap_or_else(|_| panic!("{text} isn't a number of JSON")),
+        Kind::String(text) => Value::String(text.clone()),
+        Kind::List(items) => items.iter().map(json).collect(),
+        Kind::Map(entries) => entries.iter().map(|entry| (entry.key.clone(), json(&entry.value))).collect(),
+    }
+}
+
+#[test]
+fn the_published_schemas_are_those_of_the_types() {
+    let mut wrong = Vec::new();
+    check(&published("config.schema.json"), &schema::text(&schema::config()), &mut wrong);
+    check(&published("lock.schema.json"), &schema::text(&schema::lock()), &mut wrong);
+    finish(&wrong);
+}
+
+#[test]
+fn every_case_that_compiles_fits_the_config_schema() {
+    let validator = validator("config.schema.json");
+    for case in cases("ok") {
+        let value = written(&case).expect("it compiles");
+        assert_eq!(errors(&validator, &value), [""; 0], "{}: {value:#}", case.0.display());
+    }
+}
+
+#[test]
+fn an_editor_marks_unknown_keys_wrong_types_and_wrong_numbers() {
+    let validator = validator("config.schema.json");
+    let mut refused = 0;
+    for case in cases("err") {
+        let name = case.0.file_name().expect("a folder").to_string_lossy();
+        if !["key-", "type-", "numbers", "servers-", "budget-limits", "version"].iter().any(|p| name.starts_with(p)) {
+            continue;
+        }
+        let value = written(&case).expect("the text itself is fine");
+        assert!(!validator.is_valid(&value), "{name} passes: {value:#}");
+        refused += 1;
+    }
+    assert!(refused > 10, "{refused} cases were looked at");
+}
+
+fn raw(items: &[&str]) -> Vec<Box<RawValue>> {
+    items.iter().map(|item| RawValue::from_string((*item).to_owned()).expect("it is JSON")).collect()
+}
+
+/// A server that offers something of everything.
+fn observed() -> Observed {
+    let mut observed = Observed {
+        introduction: Introduction {
+            protocol_version: "2025-11-25".to_owned(),
+            name: "demo".to_owned(),
+            version: "1.0.0".to_owned(),
+            instructions: Some("read before you write".to_owned()),
+        },
+        resources: true,
+        ..Observed::default()
+    };
+    let tools = raw(&[
+        r#"{"name":"read","description":"reads","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}"#,
+        r#"{"name":"delete","inputSchema":{"type":"object","properties":{"path":{"type":"string"}}}}"#,
+    ]);
+    observed.add_tools(tools.iter().map(|tool| &**tool));
+    observed
+}
+
+#[test]
+fn every_lock_fits_the_lock_schema() {
+    let validator = validator("lock.schema.json");
+    for case in cases("ok") {
+        let compilation = case.compile();
+        let Some(plan) = compilation.plan else { panic!("{}", report(&compilation)) };
+        let seen: BTreeMap<_, _> = plan.servers.iter().map(|server| (server.name.clone(), observed())).collect();
+        let made = lock::make(plan, vec!["config.yml".to_owned()], seen, None);
+        let text = made.lock.text();
+        let value: Value = serde_json::from_str(&text).expect("a lock is JSON");
+        assert_eq!(errors(&validator, &value), [""; 0], "{}: {text}", case.0.display());
+        assert_eq!(Lock::read(&text).expect("a lock reads its own text").text(), text);
+    }
+    assert!(!validator.is_valid(&serde_json::json!({ "lock_version": 1, "sources": [] })), "a lock holds a plan");
+}

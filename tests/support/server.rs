@@ -1,0 +1,209 @@
+//! An MCP server that does what a script says: the test binary itself, started again as one ignored test.
+//!
+//! The script is a JSON object in the variable `SCRIPT`:
+//!
+//! - `tools`: names of tools, or whole tools as JSON texts; `many`: that many further tools `t0000`…
+//! - `tools_file`: a file with the JSON text of one more
+//! - `log`: a file that gets a line for each message received, after `start PID`
+//! - `gate`: a named pipe to wait for before `initialize` is answered
+//! - `instructions`, `stderr`, `noise`: texts to say
+//! - `deaf`: never answer anything
+//! - `leak`: names of variables whose values are said wherever a server can say anything
+//! - `owns`: a file that only one may hold; the log says `taken` when another one does
+//! - `exit`: end with this status at once
+//! - `result`: the JSON text of what every unknown tool answers
+//!
+//! Some tools do something: see [`Server::act`].
+
+use std::fs::File;
+use std::io::{BufRead as _, Write};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+/// Runs as a server if a script says so; as an ordinary test it does nothing.
+pub fn main() {
+    let Ok(script) = std::env::var("SCRIPT") else { return };
+    let mut script: Value = serde_json::from_str(&script).unwrap();
+    if let Some(names) = script["leak"].as_array() {
+        let values: Vec<_> = names.iter().map(|name| std::env::var(name.as_str().unwrap()).unwrap()).collect();
+        let all = values.join(" and ");
+        for place in ["noise", "stderr", "instructions"] {
+            script[place] = json!(format!("{place} says {all}"));
+        }
+        let tool = |name: &str| json!({ "name": name, "description": format!("knows {all}"), "inputSchema": { "type": "object", "default": { "k": all } } });
+        script["tools"] = json!([
+            tool("leak").to_string(),
+            tool("refuse").to_string(),
+            json!({ "name": all, "inputSchema": [] }).to_string()
+        ]);
+        script["all"] = json!(all);
+    }
+    let out = std::fs::OpenOptions::new().write(true).open("/dev/fd/3").unwrap();
+    Server { out: Arc::new(Mutex::new(out)), tools: tools(&script), script }.serve();
+    std::process::exit(0);
+}
+
+fn tools(script: &Value) -> Vec<String> {
+    let named = script["tools"].as_array().into_iter().flatten().map(|tool| {
+        let text = tool.as_str().unwrap();
+        if text.starts_with('{') { text.to_owned() } else { tool_text(text) }
+    });
+    let many = script["many"].as_u64().unwrap_or(0);
+    let file = script["tools_file"].as_str().map(|path| std::fs::read_to_string(path).unwrap());
+    named.chain(file).chain((0..many).map(|number| tool_text(&format!("t{number:04}")))).collect()
+}
+
+fn tool_text(name: &str) -> String {
+    json!({ "name": name, "description": format!("does {name}"), "inputSchema": { "type": "object" } }).to_string()
+}
+
+struct Server {
+    out: Arc<Mutex<File>>,
+    script: Value,
+    tools: Vec<String>,
+}
+
+fn say(out: &Mutex<File>, text: &str) {
+    // Whoever doesn't listen any more will end us soon.
+    let _ = writeln!(out.lock().unwrap(), "{text}");
+}
+
+fn answer(out: &Mutex<File>, id: &Value, result: &str) {
+    say(out, &format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#));
+}
+
+fn text_result(text: &str) -> String {
+    json!({ "content": [{ "type": "text", "text": text }] }).to_string()
+}
+
+impl Server {
+    fn log(&self, line: &str) {
+        if let Some(path) = self.script["log"].as_str() {
+            let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+            writeln!(file, "{line}").unwrap();
+        }
+    }
+
+    fn serve(mut self) {
+        self.log(&format!("start {}", std::process::id()));
+        let owned = self.script["owns"].as_str().map(|path| File::create(path).unwrap());
+        if owned.as_ref().is_some_and(|file| file.try_lock().is_err()) {
+            self.log("taken");
+        }
+        if let Some(text) = self.script["stderr"].as_str() {
+            let _ = writeln!(std::io::stderr(), "{text}");
+        }
+        if let Some(text) = self.script["noise"].as_str() {
+            say(&self.out, text);
+        }
+        if let Some(code) = self.script["exit"].as_i64() {
+            std::process::exit(i32::try_from(code).unwrap());
+        }
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            let message: Value = serde_json::from_str(&line).unwrap();
+            self.log(&line);
+            if self.script["deaf"] != true {
+                self.take(&message);
+            }
+        }
+        self.log("end of input");
+    }
+
+    fn take(&mut self, message: &Value) {
+        let (id, method) = (&message["id"], message["method"].as_str().unwrap_or_default());
+        match method {
+            "initialize" => {
+                if let Some(gate) = self.script["gate"].as_str() {
+                    wait_for(gate);
+                }
+                let result = json!({
+                    "protocolVersion": "2025-11-25", "capabilities": { "tools": { "listChanged": true } },
+                    "serverInfo": { "name": "scripted", "version": "1" }, "instructions": self.script["instructions"],
+                });
+                answer(&self.out, id, &result.to_string());
+            }
+            "tools/list" => answer(&self.out, id, &format!(r#"{{"tools":[{}]}}"#, self.tools.join(","))),
+            "tools/call" => {
+                let name = message["params"]["name"].as_str().unwrap().to_owned();
+                self.act(&name, id, &message["params"]);
+            }
+            _ if id.is_null() => {}
+            _ => say(
+                &self.out,
+                &json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32601, "message": "no such method" } })
+                    .to_string(),
+            ),
+        }
+    }
+
+    fn act(&mut self, name: &str, id: &Value, params: &Value) {
+        let arguments = &params["arguments"];
+        let out = self.out.clone();
+        match name {
+            "pid" => answer(&out, id, &text_result(&std::process::id().to_string())),
+            "echo" => answer(&out, id, &text_result(&arguments.to_string())),
+            // Ends in the middle of the call.
+            "die" => {
+                let _ = writeln!(std::io::stderr(), "out of flour");
+                std::process::exit(7);
+            }
+            "never" => {}
+            "fail" => answer(&out, id, &json!({ "isError": true, "content": [{ "type": "text", "text": arguments["say"] }] }).to_string()),
+            // Waits for a named pipe, beside other calls.
+            "wait" => {
+                let (gate, id) = (arguments["gate"].as_str().unwrap().to_owned(), id.clone());
+                std::thread::spawn(move || {
+                    wait_for(&gate);
+                    answer(&out, &id, &text_result("let go"));
+                });
+            }
+            "count" => {
+                for number in 1..=arguments["to"].as_u64().unwrap() {
+                    let progress = json!({ "progressToken": params["_meta"]["progressToken"], "progress": number, "message": format!("at {number}") });
+                    say(&out, &json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": progress }).to_string());
+                }
+                answer(&out, id, &text_result("counted"));
+            }
+            // Another list, and a word of it.
+            "become" => {
+                self.tools = tools(arguments);
+                for _ in 0..arguments["notices"].as_u64().unwrap_or(1) {
+                    say(&out, r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#);
+                }
+                answer(&out, id, &text_result("changed"));
+            }
+            "environment" => answer(&out, id, &text_result(&std::env::var(arguments["name"].as_str().unwrap()).unwrap_or_default())),
+            "leak" => {
+                let all = self.script["all"].as_str().unwrap();
+                let _ = writeln!(std::io::stderr(), "again {all}");
+                say(&out, all);
+                answer(&out, id, &text_result(all));
+            }
+            "refuse" if self.script.get("all").is_some() => {
+                let error = json!({ "code": -32001, "message": format!("refused: {}", self.script["all"]), "data": self.script["all"] });
+                say(&out, &json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string());
+            }
+            "refuse" => say(
+                &out,
+                &json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32050, "message": arguments["say"], "data": 1.5 } })
+                    .to_string(),
+            ),
+            "say" => {
+                let text = arguments["text"].as_str().unwrap();
+                let _ = writeln!(std::io::stderr(), "{text}");
+                say(&out, text);
+                answer(&out, id, &text_result(text));
+            }
+            _ => {
+                let result = self.script["result"].as_str().map_or_else(|| text_result(&format!("{name} done")), str::to_owned);
+                answer(&out, id, &result);
+            }
+        }
+    }
+}
+
+/// Opening a pipe to read waits for one who opens it to write.
+fn wait_for(pipe: &str) {
+    drop(File::open(pipe).unwrap());
+}
