@@ -49,6 +49,11 @@ fn every_file_comes_in_or_says_why() {
         let shown = path.strip_prefix(&directory).unwrap().display().to_string();
         let bytes = std::fs::read(path).unwrap();
         let text = String::from_utf8_lossy(&bytes);
+        // Half a file is read too, or says why not.
+        for cut in (0..text.len()).step_by((text.len() / 40).max(1)).filter(|cut| text.is_char_boundary(*cut)) {
+            let half = import(&text[..cut], &shown, None);
+            assert!(!half.servers.is_empty() || !half.problems.is_empty(), "{shown} up to byte {cut}");
+        }
         let lone = import(&text, &shown, None);
         let needs_name = lone.servers.is_empty() && lone.problems.iter().any(|problem| problem.text.contains("--name"));
         let imported = if needs_name { import(&text, &shown, Some("named")) } else { lone };
