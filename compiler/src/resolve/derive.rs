@@ -18,7 +18,7 @@ const VALUE_OPTIONS: &[&str] = &["--directory", "--project", "--with", "--python
 const COMMON: &[&str] = &["mcp", "server", "mcp-server", "mcp_server"];
 
 /// The name that an entry's launch suggests, if it suggests one.
-pub(super) fn derive(entry: &ServerEntry) -> Option<ServerName> {
+pub(crate) fn derive(entry: &ServerEntry) -> Option<ServerName> {
     if let Some(url) = &entry.url {
         return host_name(&url.value);
     }

@@ -24,6 +24,8 @@ use crate::pattern::Pattern;
 use crate::plan::{Concurrency, Naming, Plan};
 use crate::source::{SourceMap, Sources, Span, Spanned};
 
+pub(crate) use derive::derive as derive_name;
+
 /// What is resolved: the main file with its profile, and what adds servers to it.
 #[derive(Debug, Default)]
 pub struct Inputs {

@@ -1,11 +1,17 @@
 //! The command line: one subcommand a file. Reads arguments, prints results, picks exit codes; decides nothing.
 
+mod add;
 mod builtins;
 mod call;
+mod edited;
 mod explain;
+mod export;
+mod import;
+mod init;
 mod lock;
 mod logging;
 mod project;
+mod remove;
 mod render;
 mod report;
 mod run;
@@ -64,6 +70,11 @@ enum Command {
     Search(search::SearchCommand),
     Run(run::Run),
     Call(call::CallCommand),
+    Init(init::Init),
+    Add(add::Add),
+    Remove(remove::Remove),
+    Import(import::Import),
+    Export(export::Export),
     Explain(explain::ExplainCommand),
     Builtins(builtins::Builtins),
     Schema(schema::SchemaCommand),
@@ -116,6 +127,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString> + Clone) -> ExitCode {
         Command::Run(command) => command.run(which),
         Command::Call(command) => command.run(which),
         Command::Explain(command) => command.run(),
+        Command::Init(command) => command.run(which),
+        Command::Add(command) => command.run(which),
+        Command::Remove(command) => command.run(which),
+        Command::Import(command) => command.run(which),
+        Command::Export(command) => command.run(which),
         Command::Builtins(command) => command.run(),
         Command::Schema(command) => command.run(),
         Command::Completions { shell } => {

@@ -76,10 +76,14 @@ impl Project {
     /// # Errors
     /// When it can't be read.
     pub(super) fn compile(&self) -> Result<Compilation, CouldNot> {
+        self.compile_with(self.locked_outputs())
+    }
+
+    /// What the plugins printed when the lock was written.
+    fn locked_outputs(&self) -> BTreeMap<String, String> {
         let locked = self.read_lock().ok().flatten();
         let outputs = locked.iter().flat_map(|lock| &lock.plan.plugins);
-        let outputs = outputs.filter_map(|plugin| Some((plugin.name.to_string(), plugin.output.clone()?))).collect();
-        self.compile_with(outputs)
+        outputs.filter_map(|plugin| Some((plugin.name.to_string(), plugin.output.clone()?))).collect()
     }
 
     /// Compiles the config after its plugins were run. A plugin that fails costs only its own servers; each failure is
@@ -107,18 +111,28 @@ impl Project {
     }
 
     fn compile_with(&self, plugins: BTreeMap<String, String>) -> Result<Compilation, CouldNot> {
+        self.compile_text(None, plugins).map_err(|error| {
+            let path = self.config.display();
+            CouldNot::new(match &self.profile {
+                Some(profile) => format!("{path} or its profile `{profile}` can't be read: {error}"),
+                None => format!("{path} can't be read: {error}"),
+            })
+        })
+    }
+
+    /// Compiles the config as it would be with another text.
+    ///
+    /// # Errors
+    /// When there is no text and the file can't be read.
+    pub(super) fn compile_as(&self, text: Option<&str>) -> Result<Compilation, ReadError> {
+        self.compile_text(text, self.locked_outputs())
+    }
+
+    fn compile_text(&self, text: Option<&str>, plugins: BTreeMap<String, String>) -> Result<Compilation, ReadError> {
         let path = self.config.display().to_string();
         let options =
             Options { profile: self.profile.clone(), host_keys: self.host_keys, fragment: self.fragment, plugins };
-        compile_with(&path, &DiskSources { main: &self.config, directory: &self.directory }, &options).map_err(
-            |error| {
-                let what = match &self.profile {
-                    Some(profile) => format!("{path} or its profile `{profile}`"),
-                    None => path.clone(),
-                };
-                CouldNot::new(format!("{what} can't be read: {error}"))
-            },
-        )
+        compile_with(&path, &DiskSources { main: &self.config, directory: &self.directory, edited: text }, &options)
     }
 
     /// The files of a compilation as the lock names them: relative to the config's directory.
@@ -225,10 +239,15 @@ pub(super) struct LockProblem {
 struct DiskSources<'a> {
     main: &'a Path,
     directory: &'a Path,
+    /// What to read instead of the config's own text.
+    edited: Option<&'a str>,
 }
 
 impl Sources for DiskSources<'_> {
     fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
+        if let Some(text) = self.edited.filter(|_| Path::new(path) == self.main) {
+            return Ok(text.as_bytes().to_vec());
+        }
         // The profile lies beside the main file and is named as that is.
         let beside_main = Path::new(path).parent() == self.main.parent() && path.starts_with(&*self.stem());
         let on_disk = if beside_main { PathBuf::from(path) } else { self.directory.join(home(path)) };

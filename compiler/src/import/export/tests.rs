@@ -1,0 +1,136 @@
+//! What is exported comes back as it was, as far as both can say it.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::edit::{List, add};
+use crate::import::import;
+use crate::plan::Launch;
+use crate::source::MemorySources;
+use proptest::prelude::*;
+
+fn plan(config: &str) -> Plan {
+    let files = MemorySources(BTreeMap::from([("config.yml".to_owned(), config.as_bytes().to_vec())]));
+    let compilation = crate::compile("config.yml", &files).unwrap();
+    let problems: Vec<_> = compilation.diagnostics.iter().map(|problem| &problem.message).collect();
+    compilation.plan.unwrap_or_else(|| panic!("{config}\n{problems:?}"))
+}
+
+/// The plan of what a client's file says.
+fn back(text: &str) -> Plan {
+    let imported = import(text, "client", None);
+    assert_eq!(imported.problems, [], "{text}");
+    let mut config = String::new();
+    for server in &imported.servers {
+        config = add(&config, List::Servers, &server.entry).unwrap();
+    }
+    plan(&config)
+}
+
+const CONFIG: &str = r#"
+mcp_servers:
+  - name: local
+    command: npx
+    args: ["-y", "pkg@1.0", "--dir=${DATA_DIR}"]
+    env: { API_TOKEN: "${API_TOKEN}", MODE: "a b", LEVEL: "${LEVEL:-info}" }
+  - name: remote.one
+    url: https://example.com/mcp?a=%20b
+    headers: { Authorization: "Bearer ${REMOTE_TOKEN}", X-Kind: plain }
+  - name: off
+    command: x
+    enabled: false
+  - name: filtered
+    command: y
+    env: { KEY: "${KEY}" }
+    tools: { include: [a, b], exclude: [c] }
+    timeout_seconds: 7
+  - name: secret
+    command: z
+    args: ["${file:/run/secret}"]
+mcp: { denylist: ["*__delete_*"] }
+"#;
+
+#[test]
+fn each_client_gets_its_own_words() {
+    for client in Client::ALL {
+        let exported = servers(client, &plan(CONFIG));
+        let shown = format!("{}\n--- notes\n{}\n", exported.text, exported.notes.join("\n"));
+        insta::assert_snapshot!(format!("direct_{client:?}"), shown);
+        let command = ["mcplan", "run", "--stdio", "-c", "/work/config.yml"].map(str::to_owned);
+        let exported = executor(client, &command, &plan(CONFIG));
+        insta::assert_snapshot!(
+            format!("executor_{client:?}"),
+            format!("{}\n--- notes\n{}\n", exported.text, exported.notes.join("\n"))
+        );
+    }
+}
+
+#[test]
+fn a_path_that_looks_like_another_transport_comes_back_as_it_was() {
+    let plan = plan("mcp_servers:\n  - name: a\n    url: https://example.com/sse\n");
+    for client in [Client::ClaudeCode, Client::Cursor, Client::Vscode, Client::Codex] {
+        let exported = servers(client, &plan);
+        assert_eq!(launches(&back(&exported.text)), launches(&plan), "{}", exported.text);
+    }
+}
+
+fn launches(plan: &Plan) -> Vec<(String, Launch, bool)> {
+    plan.servers.iter().map(|server| (server.name.to_string(), server.launch.clone(), server.enabled)).collect()
+}
+
+/// A text that every client can say: no `$`, nothing that some client fills in, nothing that looks like a secret.
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof!["[ -!#&-Z^-z|~äß€]{1,12}", "[a-z\\\\\"'#:,.{}\\[\\]\n\t-]{1,10}", "\\PC{1,8}"]
+        .prop_filter("filled in by some client", |text| !text.contains(['$', '%', '{', '<']) && !text.trim().is_empty())
+}
+
+fn config() -> impl Strategy<Value = String> {
+    let word = "[a-z]{2,8}";
+    let local = (
+        word,
+        prop::collection::vec(text(), 0..4),
+        prop::collection::btree_map("[A-Z]{2,6}", text(), 0..3),
+        any::<bool>(),
+    )
+        .prop_map(|(command, args, env, reference)| {
+            let mut entry = json!({ "command": command, "args": args, "env": env });
+            if reference {
+                entry["env"]["SOME_TOKEN"] = json!("${SOME_TOKEN}");
+            }
+            entry
+        });
+    let remote = (
+        "[a-z]{2,8}",
+        "[a-z/]{0,8}",
+        prop::collection::btree_map("X-[A-Z][a-z]{1,5}", "[a-z0-9 ]{1,5}[a-z]", 0..3),
+        any::<bool>(),
+    )
+        .prop_map(|(host, path, headers, reference)| {
+            let mut entry = json!({ "url": format!("https://{host}.dev/{path}"), "headers": headers });
+            if reference {
+                entry["headers"]["Authorization"] = json!("Bearer ${SOME_TOKEN}");
+            }
+            entry
+        });
+    prop::collection::btree_map("[a-z][a-z0-9]{0,5}", prop_oneof![local, remote], 1..4).prop_map(|servers| {
+        let servers = servers.into_iter().map(|(name, mut entry)| {
+            entry["name"] = json!(name);
+            entry
+        });
+        json!({ "mcp_servers": servers.collect::<Vec<_>>() }).to_string()
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_is_exported_comes_back(config in config()) {
+        let plan = plan(&config);
+        for client in [Client::ClaudeCode, Client::Cursor, Client::Vscode, Client::Codex] {
+            let exported = servers(client, &plan);
+            let skipped = |name: &str| exported.notes.iter().any(|note| note.starts_with(&format!("`{name}` is left out")));
+            let wanted: Vec<_> = launches(&plan).into_iter().filter(|(name, ..)| !skipped(name)).collect();
+            prop_assert!(exported.notes.is_empty(), "{:?}", exported.notes);
+            prop_assert_eq!(launches(&back(&exported.text)), wanted, "{}", exported.text);
+        }
+    }
+}
