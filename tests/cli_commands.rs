@@ -141,7 +141,7 @@ fn render_prints_compares_and_counts() {
     insta::assert_snapshot!(rendered.out);
     project.write("block.txt", &rendered.out);
     let same = project.run(&["render", "--check", "block.txt"]);
-    assert_eq!((same.code, &*same.out, &*same.err), (0, "", ""));
+    assert_eq!((same.code, &*same.out, &*same.err), (0, "block.txt is what the agent sees\n", ""));
     project.write("block.txt", &rendered.out.replace('\n', "\r\n"));
     assert_eq!(project.run(&["render", "--check", "block.txt"]).code, 0);
     project.write("block.txt", &rendered.out.replacen("note", "paper", 1));

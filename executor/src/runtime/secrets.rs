@@ -314,7 +314,7 @@ mod tests {
         let mut all = json!({
             "name": "s", "description": null, "origin": "config",
             "tools": {"include": null, "exclude": [], "always": []}, "defer": true, "enabled": true, "required": false, "when_env": [],
-            "replace": "swap", "reconnect": {"attempts": 1, "initial_seconds": 1.0, "max_seconds": 1.0, "jitter_seconds": 0.0},
+            "replace": "swap", "workspaces": [], "sampling": false, "persistent_sessions": true, "connect": "eager", "idle_stop_seconds": 0.0, "reconnect": {"attempts": 1, "initial_seconds": 1.0, "max_seconds": 1.0, "jitter_seconds": 0.0},
             "limits": {"timeout_seconds": 5.0, "request_timeout_seconds": 5.0, "call_timeout_seconds": 0.0,
                        "idle_timeout_seconds": 0.0, "max_result_chars": 0},
         });

@@ -20,7 +20,7 @@ mod process;
 pub(super) fn server(launch: Value, limits: Value) -> Server {
     let mut all = json!({
         "name": "fake", "description": null, "origin": "config", "defer": true, "enabled": true, "required": false,
-        "tools": {"include": null, "exclude": [], "always": []}, "when_env": [], "replace": "swap",
+        "tools": {"include": null, "exclude": [], "always": []}, "when_env": [], "replace": "swap", "workspaces": [], "sampling": false, "persistent_sessions": true, "connect": "eager", "idle_stop_seconds": 0.0,
         "reconnect": {"attempts": 1, "initial_seconds": 1.0, "max_seconds": 1.0, "jitter_seconds": 0.0},
         "limits": {"timeout_seconds": 20.0, "request_timeout_seconds": 60.0, "call_timeout_seconds": 120.0,
                    "idle_timeout_seconds": 0.0, "max_result_chars": 0},
