@@ -135,7 +135,7 @@ fn every_rule_says_what_it_means() {
         // What is wrong with a template or a fragment stands there, which the config names relative to itself.
         let wrong_inside = match folder {
             "bad-template" => "/prompts/tools.j2",
-            "not-in-fragment" | "overridden" => "/team.yml",
+            "not-in-fragment" => "/team.yml",
             _ => "/config.yml",
         };
         assert_eq!(inside, wrong_inside, "{folder}");
