@@ -26,8 +26,7 @@ fn project(servers: &[Value]) -> Project {
 }
 
 fn starts(project: &Project, log: &str) -> Vec<String> {
-    let log = if project.has(log) { project.read(log) } else { String::new() };
-    log.lines().filter_map(|line| line.strip_prefix("start ")).map(str::to_owned).collect()
+    project.read_so_far(log).lines().filter_map(|line| line.strip_prefix("start ")).map(str::to_owned).collect()
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn only_what_changed_is_touched_and_calls_finish() {
     let flights = [("same", &gate), ("gone", &gone_gate)].map(|(server, gate)| {
         let id =
             client.send("tools/call", json!({ "name": format!("mcp__{server}__wait"), "arguments": { "gate": gate } }));
-        while !project.read(server).contains(r#""wait""#) {
+        while !project.read_so_far(server).contains(r#""wait""#) {
             client.request("ping", json!({}));
         }
         id
@@ -110,7 +110,7 @@ fn a_call_in_flight_that_the_new_plan_denies_is_stopped() {
     let mut client = Client::start(&project, &[]);
     let pid = client.text("mcp__s__pid", json!({}));
     let id = client.send("tools/call", json!({ "name": "mcp__s__never" }));
-    while !project.read("log").contains(r#""never""#) {
+    while !project.read_so_far("log").contains(r#""never""#) {
         client.request("ping", json!({}));
     }
     project.replace("config.yml", &with(json!({ "mcp": { "denylist": ["never"] } })));
@@ -120,7 +120,7 @@ fn a_call_in_flight_that_the_new_plan_denies_is_stopped() {
         client.error("tools/call", json!({ "name": "mcp__s__never" }))["message"],
         "unknown tool: mcp__s__never"
     );
-    while !project.read("log").contains("notifications/cancelled") {
+    while !project.read_so_far("log").contains("notifications/cancelled") {
         client.request("ping", json!({}));
     }
     assert_eq!(client.text("mcp__s__pid", json!({})), pid, "the server was not restarted");

@@ -25,7 +25,7 @@ fn with_tools(tools: Value, entry: Value, more: Value) -> Project {
 
 /// What the server received of this method.
 fn received(project: &Project, method: &str) -> Vec<Value> {
-    let log = project.read("log");
+    let log = project.read_so_far("log");
     let messages = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     messages.filter(|message| message["method"] == method).collect()
 }

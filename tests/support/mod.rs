@@ -47,6 +47,11 @@ impl Project {
         std::fs::read_to_string(self.path(name)).unwrap()
     }
 
+    /// What is in a file by now, which may not be there yet.
+    pub fn read_so_far(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
     pub fn has(&self, name: &str) -> bool {
         self.path(name).exists()
     }

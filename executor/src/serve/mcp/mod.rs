@@ -1,6 +1,6 @@
 //! The executor as one MCP server.
 //!
-//! rmcp keeps lifecycle, requests and cancellation; what servers said goes out as text, past its types ([`wire`]).
+//! rmcp keeps lifecycle, requests and cancellation; what servers said goes out as text, past its types (`wire`).
 
 mod handler;
 mod listing;
