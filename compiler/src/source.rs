@@ -128,7 +128,12 @@ pub struct Source {
     /// The text, without a byte order mark.
     pub text: String,
     lines: Vec<usize>,
+    /// Characters before each [`BLOCK`] of bytes: columns in a file of one line of megabytes are counted too.
+    characters: Vec<usize>,
 }
+
+/// Bytes between two counts of characters.
+const BLOCK: usize = 4096;
 
 /// A line and a column, both from 1; the column counts characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -144,7 +149,11 @@ impl Source {
     pub fn new(path: impl Into<String>, text: impl Into<String>) -> Self {
         let text = text.into();
         let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-        Self { path: path.into(), text, lines }
+        let mut characters = vec![0];
+        for block in text.as_bytes().chunks(BLOCK) {
+            characters.push(characters.last().copied().unwrap_or_default() + starts(block));
+        }
+        Self { path: path.into(), text, lines, characters }
     }
 
     /// Where `offset` (bytes) stands. An offset past the end is the end.
@@ -155,7 +164,12 @@ impl Source {
         }
         let line = self.lines.partition_point(|start| *start <= offset);
         let start = self.lines[line - 1];
-        Position { line, column: self.text[start..offset].chars().count() + 1 }
+        Position { line, column: self.characters_before(offset) - self.characters_before(start) + 1 }
+    }
+
+    fn characters_before(&self, offset: usize) -> usize {
+        let block = offset / BLOCK;
+        self.characters[block] + starts(&self.text.as_bytes()[block * BLOCK..offset])
     }
 }
 
@@ -170,6 +184,11 @@ pub fn beside(from: &str, path: &str) -> String {
     }
     let folder = from.rfind(is_separator).map_or("", |end| &from[..=end]);
     format!("{folder}{}", path.strip_prefix("./").unwrap_or(path))
+}
+
+/// How many characters start in `bytes`.
+fn starts(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
 }
 
 /// Every file that one run has read, by [`SourceId`].
@@ -254,6 +273,21 @@ mod tests {
         assert_eq!(source.position(5), Position { line: 2, column: 1 });
         assert_eq!(source.position(7), Position { line: 2, column: 2 }, "ä is one character of two bytes");
         assert_eq!(source.position(999), Position { line: 3, column: 1 });
+    }
+
+    #[test]
+    fn columns_are_those_of_characters_however_long_the_line() {
+        for text in
+            ["é".repeat(10_000), format!("ab\n{}\n日本", "x日é".repeat(5_000)), "a".repeat(BLOCK * 2), String::new()]
+        {
+            let source = Source::new("a.yml", text.as_str());
+            for offset in
+                (0..=text.len()).filter(|offset| text.is_char_boundary(*offset)).step_by(7).chain([text.len()])
+            {
+                let line = text[..offset].rfind('\n').map_or(0, |newline| newline + 1);
+                assert_eq!(source.position(offset).column, text[line..offset].chars().count() + 1, "{offset}");
+            }
+        }
     }
 
     #[test]
