@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-MCPLAN = Path(os.environ.get("MCPLAN", HERE.parent.parent / "target/debug/mcplan")).resolve()
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", HERE.parent.parent / "target"))
+MCPLAN = Path(os.environ.get("MCPLAN", TARGET / "debug/mcplan")).resolve()
 SCOPE = HERE / "node_modules/@modelcontextprotocol"
 
 
