@@ -62,6 +62,8 @@ codes! {
     KeyNotText = "key-not-text", Error;
     /// A merge key whose value is not a map.
     BadMerge = "bad-merge", Error;
+    /// A file of another kind, with no server in it.
+    OtherFormat = "other-format", Error;
     /// A key that nothing here knows.
     UnknownKey = "unknown-key", Error;
     /// A key with nothing after it.

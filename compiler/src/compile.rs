@@ -79,6 +79,10 @@ pub fn compile_with(path: &str, files: &dyn Sources, options: &Options) -> Resul
     let mut main = compiler.document(path, path)?;
     if let (Some(document), true) = (&mut main, options.host_keys) {
         compiler.diagnostics.extend(include::put_host_keys_aside(document));
+    } else if let Some(other) = main.as_ref().and_then(|document| foreign::other_format(document, &include::TOP_LEVEL))
+    {
+        compiler.diagnostics.push(other);
+        main = None;
     }
     if let Some(profile) = &options.profile {
         let path = include::profile_path(path, profile);

@@ -15,7 +15,7 @@ const BY_NAME: [&str; 3] = ["mcp_servers", "mcp.servers", "plugins"];
 /// What a fragment may hold.
 const FRAGMENT: [&str; 5] = ["mcp_servers", "mcp_builtins", "mcp.denylist", "policy.deny", "tests"];
 /// Every key that we know at the top level.
-const TOP_LEVEL: [&str; 14] = [
+pub const TOP_LEVEL: [&str; 14] = [
     "version",
     "fragments",
     "mcp_servers",

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use crate::code::Code;
-use crate::diagnostic::{Diagnostic, shown};
+use crate::diagnostic::{Diagnostic, closest, shown};
 use crate::document::{Document, Kind, Node, map_to_list};
 
 /// What other clients call the whole list.
@@ -48,6 +48,31 @@ const ADVICE: &[(&str, &str)] = &[
     ("bearertokenenvvar", "write `headers: { Authorization: \"Bearer ${NAME}\" }`"),
     ("envfile", "name each variable in `env: { NAME: \"${NAME}\" }`"),
 ];
+
+/// What only a config of ours holds.
+const OURS: &[&str] = &["mcp_servers", "mcp_builtins", "progressive_mcp", "fragments", "policy", "agents"];
+
+/// One error for a file that is no config at all, instead of one for each of its keys.
+pub fn other_format(document: &Document, known: &[&str]) -> Option<Diagnostic> {
+    let keys = document.root.entries();
+    let stray: Vec<_> =
+        keys.iter().filter(|entry| !known.contains(&&*entry.key) && !entry.key.starts_with("x-")).collect();
+    let about_servers = |key: &str| OURS.contains(&key) || SERVERS.contains(&&*folded(key));
+    // A word that is nearly ours is a typing error in a config, and all its problems are worth telling.
+    let shared = document.root.get("mcp").and_then(|mcp| mcp.get("servers")).is_some();
+    let ours = shared
+        || keys.iter().any(|entry| about_servers(&entry.key))
+        || stray.iter().any(|entry| closest(&entry.key, known.iter().copied()).is_some());
+    if ours || stray.len() < 3 || stray.len() * 2 < keys.len() {
+        return None;
+    }
+    let message = "this isn't a config of mcplan: no key for servers, and most others are unknown";
+    Some(
+        Diagnostic::new(Code::OtherFormat, stray[0].key_at, message)
+            .label(format!("`{}` and {} more keys are unknown here", stray[0].key, stray.len() - 1))
+            .help("a client's file: `mcplan import FILE`; a host's with `mcp_servers` in it: `mcplan validate --host-keys`"),
+    )
+}
 
 /// Says our word where `diagnostics` hold an unknown key of an entry that is known from elsewhere.
 pub fn explain(document: &Document, diagnostics: &mut [Diagnostic]) {
