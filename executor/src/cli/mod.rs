@@ -111,10 +111,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString> + Clone) -> ExitCode {
         Colour::Always => anstream::ColorChoice::Always.write_global(),
         Colour::Never => anstream::ColorChoice::Never.write_global(),
     }
-    parsed.logging.start();
-    if let Command::Run(run) = &parsed.command
-        && run.wants_guard()
-    {
+    let guards = matches!(&parsed.command, Command::Run(run) if run.wants_guard());
+    let _ending = parsed.logging.start(matches!(parsed.command, Command::Run(_)) && !guards);
+    if guards {
         // Nothing has been started yet: the guard is this process, the executor its child.
         return process::guard::run(arguments.into_iter().skip(1));
     }

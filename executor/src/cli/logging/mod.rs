@@ -1,9 +1,13 @@
 //! Logs go to stderr, and only ours: other crates log requests and headers at their lower levels, and those hold
 //! secrets. No setting lifts that.
 
+mod lines;
+
 use clap::{Args, ValueEnum};
+use lines::Lines;
 use tracing::Level;
 use tracing_subscriber::filter::{EnvFilter, filter_fn};
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
@@ -29,7 +33,10 @@ enum LogFormat {
 
 impl Logging {
     /// Starts logging. RUST_LOG chooses among our own targets when it is set.
-    pub(super) fn start(&self) {
+    ///
+    /// A command that serves must not wait for whoever reads its log. One that prints a report must, so that both stay
+    /// in order.
+    pub(super) fn start(&self, serves: bool) -> Ending {
         let level = match (self.quiet, self.verbose) {
             (0, 0) => "info",
             (1, _) => "warn",
@@ -47,7 +54,12 @@ impl Logging {
             // rmcp tells whole messages in its warnings; what it has to say we say ourselves, with the server's name.
             !target.starts_with("rmcp") && (target.starts_with("mcplan") || *meta.level() <= Level::WARN)
         });
-        let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
+        let lines = serves.then(|| Lines::start(std::io::stderr(), dropped).ok()).flatten();
+        let writer = match lines.clone() {
+            Some(lines) => BoxMakeWriter::new(move || lines.clone()),
+            None => BoxMakeWriter::new(std::io::stderr),
+        };
+        let layer = tracing_subscriber::fmt::layer().with_writer(writer).with_target(false);
         let layer = match self.log_format {
             LogFormat::Text => {
                 use std::io::IsTerminal as _;
@@ -57,5 +69,21 @@ impl Logging {
         };
         // A second start would be a bug of tests only.
         let _already = tracing_subscriber::registry().with(layer.with_filter(ours)).with(chosen).try_init();
+        Ending(lines)
+    }
+}
+
+fn dropped(lines: u64) {
+    tracing::warn!(lines, "log lines were dropped: stderr wasn't read");
+}
+
+/// Writes what is still to be logged when it goes.
+pub(super) struct Ending(Option<Lines>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if let Some(lines) = &self.0 {
+            lines.finish();
+        }
     }
 }
