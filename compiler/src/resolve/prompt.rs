@@ -117,6 +117,8 @@ impl Resolver<'_> {
         let builtin = PromptTemplate { from: "builtin".to_owned(), text: prompt_template::BUILTIN.to_owned() };
         let Some(written) = written else { return builtin };
         let path = written.value.clone();
+        // Before anything can go wrong with it: one that is missing is watched too, until it is there.
+        self.read.push(path.clone());
         let bytes = match self.files.read(&path) {
             Ok(bytes) => bytes,
             Err(reason) => {
@@ -138,7 +140,6 @@ impl Resolver<'_> {
             }
         };
         self.check_template(&path, &text, written.at);
-        self.read.push(path.clone());
         PromptTemplate { from: path, text }
     }
 
