@@ -167,3 +167,21 @@ impl Resolver<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use crate::source::MemorySources;
+
+    #[test]
+    fn a_template_is_among_the_files_whatever_is_wrong_with_it() {
+        let config = b"prompt: { template: block.j2 }".to_vec();
+        for template in [None, Some(b"\xff".to_vec()), Some(b"{{ nothing }}".to_vec()), Some(b"fine".to_vec())] {
+            let mut files = BTreeMap::from([("config.yml".to_owned(), config.clone())]);
+            files.extend(template.map(|text| ("block.j2".to_owned(), text)));
+            let compilation = crate::compile("config.yml", &MemorySources(files)).unwrap();
+            assert_eq!(compilation.files, ["config.yml", "block.j2"]);
+        }
+    }
+}
