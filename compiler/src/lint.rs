@@ -3,7 +3,7 @@
 pub mod environment;
 pub mod locked;
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 use crate::code::Code;
 use crate::config::{ServerEntry, Text};
