@@ -3,6 +3,8 @@
 pub mod environment;
 pub mod locked;
 
+use core::net::IpAddr;
+
 use crate::code::Code;
 use crate::config::{ServerEntry, Text};
 use crate::diagnostic::{Diagnostic, shown};
@@ -114,15 +116,38 @@ fn secret_in_url(url: &Spanned<String>) -> Option<Diagnostic> {
     })
 }
 
+/// An address or name of this machine. `127.example.com` is a name like any other.
+fn is_loopback(host: &str) -> bool {
+    let host = host.to_ascii_lowercase();
+    let name = host.strip_suffix('.').unwrap_or(&host);
+    name == "localhost"
+        || name.ends_with(".localhost")
+        || host.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
 fn plain_http(url: &Spanned<String>) -> Option<Diagnostic> {
     let rest = url.value.strip_prefix("http://")?;
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = authority.rsplit('@').next().unwrap_or_default();
     let host =
         if host.starts_with('[') { host.split(']').next()?.trim_start_matches('[') } else { host.split(':').next()? };
-    let loopback = host == "localhost" || host.ends_with(".localhost") || host == "::1" || host.starts_with("127.");
-    (!loopback && !host.contains("${")).then(|| {
+    (!is_loopback(host) && !host.contains("${")).then(|| {
         Diagnostic::new(Code::PlainHttp, url.at, format!("`{host}` is spoken to without encryption"))
             .help("use `https://`; headers and results can be read on the way")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_an_address_or_a_reserved_name() {
+        for host in ["localhost", "Localhost", "a.localhost", "127.0.0.1", "127.8.9.1", "::1", "::ffff:127.0.0.1"] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in ["127.evil.example", "127.0.0.1.evil.example", "localhost.example", "10.0.0.1", "::2", "127."] {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
 }

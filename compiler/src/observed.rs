@@ -4,6 +4,7 @@
 //! few fields that anything is decided by.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -276,9 +277,10 @@ pub struct Observed {
 impl Observed {
     /// Sorts a page's items into usable and quarantined ones. Two tools of one name: the first stays.
     pub fn add_tools<'a>(&mut self, items: impl IntoIterator<Item = &'a RawValue>) {
+        let mut names: BTreeSet<_> = self.tools.iter().map(|tool| tool.known.name.clone()).collect();
         for item in items {
             match parse_tool(item.get()) {
-                Ok(entry) if self.tools.iter().any(|tool| tool.known.name == entry.known.name) => {
+                Ok(entry) if !names.insert(entry.known.name.clone()) => {
                     let reason = "the server lists this name twice; the first one is kept".to_owned();
                     self.quarantined.push(Quarantined { name: entry.known.name, reason });
                 }
@@ -296,10 +298,19 @@ impl Observed {
     /// Puts every string that the server said through `change` and names what changed.
     pub fn map_strings<'a>(&mut self, change: &impl Fn(&str) -> Cow<'a, str>) -> Vec<String> {
         let mut changed = Vec::new();
-        let instructions = self.introduction.instructions.as_deref().map(|said| change(said).into_owned());
-        if instructions != self.introduction.instructions {
-            changed.push("the instructions".to_owned());
-            self.introduction.instructions = instructions;
+        let introduction = &mut self.introduction;
+        for (said, what) in [
+            (Some(&mut introduction.name), "the server's own name"),
+            (Some(&mut introduction.version), "the server's own version"),
+            (Some(&mut introduction.protocol_version), "the protocol version"),
+            (introduction.instructions.as_mut(), "the instructions"),
+        ] {
+            let Some(said) = said else { continue };
+            let new = change(said).into_owned();
+            if new != *said {
+                changed.push(what.to_owned());
+                *said = new;
+            }
         }
         map_list(&mut self.tools, change, &mut changed, |tool| format!("the tool {}", tool.name));
         map_list(&mut self.prompts, change, &mut changed, |prompt| format!("the prompt {}", prompt.name));
@@ -384,6 +395,31 @@ mod tests {
         observed.map_strings(&|said| Cow::Owned(said.replace("hush", "-")));
         let Quarantined { name, reason } = &observed.quarantined[0];
         assert!(name == "-" && !reason.contains("hush") && observed.warnings == ["-"], "{observed:?}");
+    }
+
+    #[test]
+    fn the_introduction_is_changed_whole() {
+        let introduction = Introduction {
+            protocol_version: "2025-06-18".to_owned(),
+            name: "at hush".to_owned(),
+            version: "1+hush".to_owned(),
+            instructions: Some("hush".to_owned()),
+        };
+        let mut observed = Observed { introduction, ..Observed::default() };
+        let changed = observed.map_strings(&|said| Cow::Owned(said.replace("hush", "-")));
+        assert_eq!(changed, ["the server's own name", "the server's own version", "the instructions"]);
+        assert!(!format!("{observed:?}").contains("hush"), "{observed:?}");
+    }
+
+    #[test]
+    fn a_name_listed_twice_is_kept_once_within_a_page_and_across_pages() {
+        let tool = |name| RawValue::from_string(format!(r#"{{"name":"{name}","inputSchema":{{"type":"object"}}}}"#));
+        let (a, b) = (tool("a").unwrap(), tool("b").unwrap());
+        let mut observed = Observed::default();
+        observed.add_tools([&*a, &*b, &*a]);
+        observed.add_tools([&*b]);
+        assert_eq!(observed.tools.iter().map(|tool| &*tool.known.name).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(observed.quarantined.iter().map(|bad| &*bad.name).collect::<Vec<_>>(), ["a", "b"]);
     }
 
     #[test]

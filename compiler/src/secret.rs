@@ -4,28 +4,36 @@ use std::borrow::Cow;
 
 /// Words of a variable or header name that mark its value as secret.
 const WORDS: &[&str] = &[
-    "TOKEN",
-    "SECRET",
-    "PASSWORD",
-    "PASSWD",
     "PASS",
     "PW",
     "PWD",
-    "PASSPHRASE",
-    "APIKEY",
     "KEY",
-    "CREDENTIAL",
-    "CREDENTIALS",
+    "KEYS",
+    "CREDS",
     "AUTH",
     "AUTHORIZATION",
     "BEARER",
     "PAT",
     "DSN",
     "COOKIE",
+    "COOKIES",
     "JWT",
     "SESSION",
+    "SIGNATURE",
     "PRIVATE",
+    "SEED",
+    "MNEMONIC",
 ];
+
+/// Those that do so as a part of a word too: `MYSECRET`, `DBPASSWORD`.
+const PARTS: &[&str] = &["SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "APIKEY"];
+
+/// Words beside which `TOKENS` are those that a model reads.
+const COUNTS: &[&str] = &["MAX", "MIN", "NUM", "COUNT", "LIMIT", "BUDGET"];
+
+/// Names with such a word in them that hold no secret: directories, sockets and kinds of the desktop's session.
+const HARMLESS: &[&str] =
+    &["PWD", "OLDPWD", "SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS", "DESKTOP_SESSION", "SESSION_MANAGER"];
 
 /// Beginnings that only issued credentials have.
 const PREFIXES: &[&str] = &[
@@ -81,15 +89,24 @@ pub fn name_looks_secret(name: &str) -> bool {
         previous_lower = c.is_ascii_lowercase();
     }
     words.push(word);
-    // `PWD` alone is the working directory, and the SSH agent's socket is no secret either.
-    if matches!(name, "PWD" | "OLDPWD" | "SSH_AUTH_SOCK" | "XDG_SESSION_ID" | "XDG_SESSION_TYPE") {
+    if HARMLESS.contains(&name) || name.starts_with("XDG_SESSION_") {
         return false;
     }
-    words.iter().any(|word| WORDS.contains(&word.as_str()))
+    let counted = words.iter().any(|word| COUNTS.contains(&word.as_str()));
+    words.iter().any(|word| {
+        WORDS.contains(&word.as_str())
+            || PARTS.iter().any(|part| word.contains(part))
+            || word.ends_with("TOKEN")
+            || (word.ends_with("TOKENS") && !counted)
+    })
 }
 
 /// Whether a text looks like an issued credential, whatever it is called.
 pub fn value_looks_secret(value: &str) -> bool {
+    if let Some(kind) = value.trim_start().strip_prefix("-----BEGIN") {
+        // What is made to be given away.
+        return !["CERTIFICATE", "PUBLIC KEY"].iter().any(|public| kind.trim_start().starts_with(public));
+    }
     let bare = ["Bearer ", "bearer ", "token ", "Basic "].iter().find_map(|p| value.strip_prefix(p)).unwrap_or(value);
     let dense = |text: &str| {
         text.len() >= 12
@@ -162,11 +179,16 @@ mod tests {
     #[test]
     fn names() {
         for name in
-            ["GITHUB_TOKEN", "apiKey", "X-Api-Key", "Authorization", "DB_PASSWORD", "OPENAI_API_KEY", "SLACK_PAT"]
+            "GITHUB_TOKEN apiKey X-Api-Key Authorization AUTHORIZATION DB_PASSWORD DB_PW OPENAI_API_KEY SLACK_PAT \
+             GITHUBTOKEN MYSECRET API_TOKENS AWS_CREDS WALLET_SEED SEED_PHRASE MNEMONIC walletMnemonic"
+                .split_whitespace()
         {
             assert!(name_looks_secret(name), "{name}");
         }
-        for name in ["PATH", "PWD", "KEYBOARD", "MONKEY", "LOG_LEVEL", "TOKENIZERS", "SSH_AUTH_SOCK", "COMPASS"] {
+        for name in
+            "PATH PWD KEYBOARD MONKEY LOG_LEVEL TOKENIZERS SSH_AUTH_SOCK COMPASS XDG_SESSION_DESKTOP MAX_TOKENS SEEDLING"
+                .split_whitespace()
+        {
             assert!(!name_looks_secret(name), "{name}");
         }
     }
@@ -177,6 +199,16 @@ mod tests {
         assert_eq!(masked("ghp_0123456789abcdef"), "…");
         assert_eq!(masked("x --token=ghp_0123456789abcdef, TOKEN=sk-proj-a1b2c3d4e5f6"), "x --token=…, TOKEN=…");
         assert_eq!(masked("postgres://u:hunter2@db/x"), "…");
+    }
+
+    #[test]
+    fn keys_in_pem() {
+        for kind in ["RSA PRIVATE KEY", "PRIVATE KEY", "OPENSSH PRIVATE KEY"] {
+            assert!(value_looks_secret(&format!("-----BEGIN {kind}-----\nabc")), "{kind}");
+        }
+        assert_eq!(masked("-----BEGIN PRIVATE KEY-----\nabc"), "…");
+        assert!(!value_looks_secret("-----BEGIN CERTIFICATE-----\nabc"));
+        assert!(!value_looks_secret("-----BEGIN PUBLIC KEY-----\nabc"));
     }
 
     #[test]

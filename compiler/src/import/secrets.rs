@@ -170,13 +170,10 @@ impl Secrets {
 
 /// What a literal is, by its name and by itself; `None` for what may stay.
 fn judge(name: &str, value: &str) -> Option<Kind> {
-    if value_looks_secret(value) && !value.contains("://") || value.starts_with("-----BEGIN") {
+    if value_looks_secret(value) && !value.contains("://") {
         return Some(Kind::Secret);
     }
-    let folded = name.to_ascii_uppercase();
-    // The words of a wallet are its key.
-    let named = name_looks_secret(name) || folded.contains("SEED_PHRASE") || folded.contains("MNEMONIC");
-    if !named || value.contains("://") || is_harmless(value) {
+    if !name_looks_secret(name) || value.contains("://") || is_harmless(value) {
         return None;
     }
     Some(if is_placeholder(value) { Kind::Placeholder } else { Kind::Secret })

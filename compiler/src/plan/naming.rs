@@ -250,6 +250,15 @@ mod tests {
     }
 
     #[test]
+    fn a_short_separator_still_gives_each_tool_a_name_of_its_own() {
+        let n = naming("{server}_{tool}", 64);
+        let suffixed = |s: &str, t: &str| format!("a_b_c{}", suffix(&server(s), t));
+        assert_eq!(names(&n, &[("a_b", "c"), ("a", "b_c")]), ["a_b_c", &suffixed("a", "b_c")]);
+        // The order of the config decides, not that of the connections.
+        assert_eq!(names(&n, &[("a", "b_c"), ("a_b", "c")]), ["a_b_c", &suffixed("a_b", "c")]);
+    }
+
+    #[test]
     fn our_own_tools_are_not_bound_over() {
         assert_eq!(names(&naming("{tool}", 64), &[("a", "search_mcp_tools"), ("a", "x")]), ["-", "x"]);
     }
@@ -268,15 +277,18 @@ mod tests {
     proptest! {
         #[test]
         fn every_name_is_unique_valid_within_the_limit_and_leads_back(
-            tools in proptest::collection::btree_set(("[ab]", "[ab_. -]{1,12}"), 1..24),
+            tools in proptest::collection::btree_set(("a|b|a_b", "[ab_. -]{1,12}"), 1..24),
             limit in 16usize..40,
-            pattern in proptest::sample::select(vec!["mcp__{server}__{tool}", "{server}__{tool}", "{tool}"]),
+            pattern in proptest::sample::select(vec![
+                "mcp__{server}__{tool}", "{server}__{tool}", "{server}_{tool}", "{tool}",
+            ]),
         ) {
             let naming = naming(pattern, limit);
             let owned: Vec<_> = tools.iter().map(|(s, t)| (server(s), t.as_str())).collect();
             let table = NameTable::build(&naming, &[], owned.iter().map(|(s, t)| (s, *t)));
-            let shuffled = NameTable::build(&naming, &[], owned.iter().filter(|(s, _)| s.as_str() == "a").rev()
-                .chain(owned.iter().filter(|(s, _)| s.as_str() == "b").rev()).map(|(s, t)| (s, *t)));
+            let of = |name| owned.iter().filter(move |(s, _)| s.as_str() == name).rev();
+            let shuffled = of("a").chain(of("a_b")).chain(of("b")).map(|(s, t)| (s, *t));
+            let shuffled = NameTable::build(&naming, &[], shuffled);
             prop_assert_eq!(&table, &shuffled, "order of lists within a server doesn't matter");
             for (s, t) in &owned {
                 if let Some(name) = table.exposed(s, t) {

@@ -291,11 +291,10 @@ impl Resolver<'_> {
 
     /// What can be said about a URL before its references are known; the rest is checked when the connection opens.
     fn check_url(&mut self, written: &Spanned<String>, template: &Template, kind: TransportKind) {
-        let url = &written.value;
         if let Some(Part::Reference(_)) = template.parts().first() {
             return;
         }
-        if let Some(problem) = url_problem(url, kind) {
+        if let Some(problem) = url_problem(&url_shape(template), kind) {
             // The URL itself isn't repeated: it may hold a password or a token.
             self.report(
                 Diagnostic::new(Code::BadUrl, written.at, problem)
@@ -317,6 +316,15 @@ fn who(kind: TransportKind) -> &'static str {
 
 fn schemes(kind: TransportKind) -> [&'static str; 2] {
     if kind == TransportKind::Websocket { ["wss", "ws"] } else { ["https", "http"] }
+}
+
+/// The URL with each reference as a bare one: a default or a message in it is no part of the URL's own syntax.
+fn url_shape(template: &Template) -> String {
+    let parts = template.parts().iter().map(|part| match part {
+        Part::Text(text) => text.as_str(),
+        Part::Reference(_) => "${REFERENCE}",
+    });
+    parts.collect()
 }
 
 fn url_problem(url: &str, kind: TransportKind) -> Option<String> {
@@ -360,5 +368,30 @@ fn one_of(names: &[String]) -> String {
     match names {
         [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
         names => names.concat(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(url: &str) -> Option<String> {
+        url_problem(&url_shape(&Template::parse(url).0), TransportKind::StreamableHttp)
+    }
+
+    #[test]
+    fn a_reference_in_a_url_is_no_syntax_of_the_url() {
+        for good in [
+            "https://${REGION:-eu}.example/mcp",
+            "https://${REGION:?set the region first}.example/mcp",
+            "https://example.com:${PORT:-8080}/mcp",
+            "https://${HOST:-a}:8080/${PATH:-x:y}",
+            "https://${file:host.txt}/mcp",
+        ] {
+            assert_eq!(problem(good), None, "{good}");
+        }
+        for bad in ["https://${HOST:-a}:80a/mcp", "https://:80/${A}", "htps://${A}", "https://${HOST}:99999/"] {
+            assert!(problem(bad).is_some(), "{bad}");
+        }
     }
 }

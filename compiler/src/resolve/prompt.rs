@@ -117,6 +117,8 @@ impl Resolver<'_> {
         let builtin = PromptTemplate { from: "builtin".to_owned(), text: prompt_template::BUILTIN.to_owned() };
         let Some(written) = written else { return builtin };
         let path = written.value.clone();
+        // Before anything can go wrong with it: one that is missing is watched too, until it is there.
+        self.read.push(path.clone());
         let bytes = match self.files.read(&path) {
             Ok(bytes) => bytes,
             Err(reason) => {
@@ -138,7 +140,6 @@ impl Resolver<'_> {
             }
         };
         self.check_template(&path, &text, written.at);
-        self.read.push(path.clone());
         PromptTemplate { from: path, text }
     }
 
@@ -163,6 +164,24 @@ impl Resolver<'_> {
             }
             let variables = prompt_template::VARIABLES.map(|name| format!("`{name}`")).join(", ");
             self.report(diagnostic.help(format!("the variables of a template are {variables}")));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use crate::source::MemorySources;
+
+    #[test]
+    fn a_template_is_among_the_files_whatever_is_wrong_with_it() {
+        let config = b"prompt: { template: block.j2 }".to_vec();
+        for template in [None, Some(b"\xff".to_vec()), Some(b"{{ nothing }}".to_vec()), Some(b"fine".to_vec())] {
+            let mut files = BTreeMap::from([("config.yml".to_owned(), config.clone())]);
+            files.extend(template.map(|text| ("block.j2".to_owned(), text)));
+            let compilation = crate::compile("config.yml", &MemorySources(files)).unwrap();
+            assert_eq!(compilation.files, ["config.yml", "block.j2"]);
         }
     }
 }

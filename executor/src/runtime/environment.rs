@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use mcplan_compiler::plan::Environment;
+use mcplan_compiler::secret::name_looks_secret;
 
 /// Variables that `minimal` passes on, beside `LC_*`, `XDG_*_HOME` and the proxies.
 const MINIMAL: [&str; 16] = [
@@ -33,27 +34,6 @@ const WINDOWS: [&str; 4] = ["SYSTEMROOT", "APPDATA", "LOCALAPPDATA", "PATHEXT"];
 /// In upper case here; the lower-case spelling is as common and passes too.
 const PROXIES: [&str; 4] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"];
 
-/// Words that make a variable's name look like a secret when one of its `_`-separated parts is the word.
-const SECRET_PARTS: [&str; 14] = [
-    "KEY",
-    "KEYS",
-    "AUTH",
-    "PASS",
-    "PWD",
-    "PAT",
-    "DSN",
-    "COOKIE",
-    "COOKIES",
-    "CREDS",
-    "JWT",
-    "PRIVATE",
-    "SIGNATURE",
-    "PASSPHRASE",
-];
-
-/// Words that do so wherever they stand in the name.
-const SECRET_WORDS: [&str; 6] = ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "APIKEY"];
-
 /// The variable by which the guard and the executor know each other; nobody else's business.
 pub const GUARD: &str = "MCPLAN_GUARD";
 
@@ -75,7 +55,8 @@ pub fn of_child(
 fn passes(inherit: Environment, name: &str) -> bool {
     match inherit {
         Environment::Minimal => is_minimal(name),
-        Environment::Filtered => !looks_secret(name),
+        // The SSH agent's socket is no secret, but whoever has it can sign.
+        Environment::Filtered => !name_looks_secret(&name.to_ascii_uppercase()) && name != "SSH_AUTH_SOCK",
         Environment::All => true,
     }
 }
@@ -89,15 +70,6 @@ fn is_minimal(name: &str) -> bool {
         || exact.starts_with("LC_")
         || (exact.starts_with("XDG_") && exact.ends_with("_HOME"))
         || (PROXIES.contains(&upper.as_str()) && (name == upper || name == upper.to_ascii_lowercase()))
-}
-
-/// Whether a variable of this name most likely holds a secret.
-pub fn looks_secret(name: &str) -> bool {
-    let upper = name.to_ascii_uppercase();
-    if upper == "PWD" || upper == "OLDPWD" {
-        return false;
-    }
-    SECRET_WORDS.iter().any(|word| upper.contains(word)) || upper.split('_').any(|part| SECRET_PARTS.contains(&part))
 }
 
 /// Passwords inside URLs of the environment (`http://user:password@proxy`), with the variable that holds them.
@@ -126,6 +98,8 @@ mod tests {
 
     const PARENT: &[(&str, &str)] = &[
         ("ANTHROPIC_API_KEY", "k"),
+        ("AUTHORIZATION", "a"),
+        ("DB_PW", "p"),
         ("DB_PWD", "p"),
         ("EDITOR", "vi"),
         ("GITHUB_TOKEN", "t"),
@@ -160,7 +134,7 @@ mod tests {
         for name in ["EDITOR", "PWD", "PATH", "XDG_RUNTIME_DIR", "HTTPS_PROXY"] {
             assert!(passed.iter().any(|other| other == name), "{name} is missing in {passed:?}");
         }
-        for name in ["ANTHROPIC_API_KEY", "DB_PWD", "GITHUB_TOKEN", "SSH_AUTH_SOCK", "MCPLAN_GUARD"] {
+        for name in "ANTHROPIC_API_KEY AUTHORIZATION DB_PW DB_PWD GITHUB_TOKEN SSH_AUTH_SOCK MCPLAN_GUARD".split(' ') {
             assert!(!passed.iter().any(|other| other == name), "{name} is in {passed:?}");
         }
     }

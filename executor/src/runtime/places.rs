@@ -1,7 +1,7 @@
 //! Paths of one machine in what servers say: replaced before anything is locked, and on comparison with a lock.
 
 use std::borrow::Cow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use mcplan_compiler::observed::Observed;
 
@@ -12,16 +12,22 @@ pub struct Places(Vec<(String, &'static str)>);
 impl Places {
     /// Of the machine that we are on. `directory` is the config's.
     pub fn of_machine(directory: &Path) -> Self {
-        let mut places = Vec::new();
-        let mut add = |path: Option<std::path::PathBuf>, stand_in| {
-            if let Some(path) = path.and_then(|path| path.canonicalize().ok())
-                && path.parent().is_some()
-            {
-                places.push((path.display().to_string(), stand_in));
+        Self::of(directory, std::env::home_dir().as_deref())
+    }
+
+    fn of(directory: &Path, home: Option<&Path>) -> Self {
+        let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+        let mut places: Vec<(String, &'static str)> = Vec::new();
+        for (path, stand_in) in [(Some(directory), "."), (home, "~")] {
+            // A server may say the path as it is written or as it is when links are followed.
+            let both = path.map(|path| [std::path::absolute(path).ok(), path.canonicalize().ok()]);
+            for path in both.into_iter().flatten().flatten().filter(|path| path.parent().is_some()) {
+                let path = path.components().collect::<PathBuf>().display().to_string();
+                if !places.iter().any(|(known, _)| *known == path) {
+                    places.push((path, stand_in));
+                }
             }
-        };
-        add(Some(if directory.as_os_str().is_empty() { ".".into() } else { directory.to_owned() }), ".");
-        add(std::env::home_dir(), "~");
+        }
         // Where one lies in the other, the longer one is meant.
         places.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
         Self(places)
@@ -63,6 +69,22 @@ fn replace_whole(text: &str, path: &str, stand_in: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_linked_home_is_replaced_as_written_and_as_it_is() {
+        let base = std::env::temp_dir().join(format!("mcplan-places-{}", std::process::id()));
+        let (real, link) = (base.join("real"), base.join("link"));
+        std::fs::create_dir_all(real.join("project")).unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let places = Places::of(&link.join("project"), Some(&link.join("")));
+        let real = real.canonicalize().unwrap();
+        for home in [&link, &real] {
+            assert_eq!(places.replace(&format!("{}/x", home.display())), "~/x");
+            assert_eq!(places.replace(&format!("in {}/project/x", home.display())), "in ./x");
+        }
+        std::fs::remove_dir_all(base).unwrap();
+    }
 
     #[test]
     fn paths_are_replaced_as_wholes() {
