@@ -391,3 +391,29 @@ fn the_end_of_the_client_and_sigterm_end_everything() {
         }
     }
 }
+
+#[test]
+fn a_log_that_nobody_reads_stops_neither_calls_nor_the_end() {
+    let project = project(&[scripted("good", &json!({ "tools": ["echo"] }), eager(json!({})))]);
+    let unread = project.pipe("unread");
+    let _reader = std::fs::File::options().read(true).write(true).open(&unread).unwrap();
+    let plain = project.command(&["run", "--stdio"]);
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", r#"exec "$@" 2>unread"#, "sh"]).arg(plain.get_program()).args(plain.get_args());
+    command.current_dir(plain.get_current_dir().unwrap());
+    for (name, value) in plain.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let mut client = Client::spawn(command, support::client::Era::Session);
+    client.initialize("2025-11-25");
+    // Each of these is told in a line: many times what a pipe holds.
+    for _ in 0..2_000 {
+        client.error("tools/call", json!({ "name": "mcp__nobody__knows" }));
+    }
+    assert_eq!(client.text("mcp__good__echo", json!({ "a": 1 })), r#"{"a":1}"#);
+    client.hang_up();
+    assert!(client.ended().0.success());
+}
