@@ -251,7 +251,10 @@ impl ServerTask {
             latency_ms: since.elapsed().as_millis() as u64,
         }
         .log();
-        self.observed = Some(Arc::new(observed));
+        // A list that can't be read now is worth less than the one of the connection before.
+        if observed.tools_unknown.is_none() || self.observed.is_none() {
+            self.observed = Some(Arc::new(observed));
+        }
         self.connection = Some((epoch, connection));
         self.take(Event::Connected(epoch)).await;
     }
@@ -287,7 +290,7 @@ impl ServerTask {
     async fn relisted(&mut self, result: Result<Observed, String>) {
         self.relist = None;
         let server = self.begin.server.name.clone();
-        match result {
+        match result.and_then(|observed| observed.tools_unknown.clone().map_or(Ok(observed), Err)) {
             Ok(observed) => {
                 let old_count = self.observed.as_ref().map_or(0, |observed| observed.tools.len());
                 Happened::ServerListChanged { server, old_count, new_count: observed.tools.len() }.log();
