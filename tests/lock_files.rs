@@ -128,7 +128,7 @@ fn a_server_that_cannot_be_reached_is_kept_or_dropped_and_said() {
 fn a_server_whose_condition_is_unmet_is_not_started() {
     let project = Project::new("");
     let script = json!({ "tools": ["a"], "log": project.path("log") });
-    let when = json!({ "when": { "env": "MCPLAN_TEST_NEVER_SET" } });
+    let when = json!({ "when": { "env": ["MCPLAN_TEST_NEVER_SET"] } });
     project.write("config.yml", &config(&[scripted("s", &script, when)], json!({})));
     let ran = project.run(&["lock"]);
     assert_eq!((ran.code, &*ran.out), (0, "wrote config.lock.json: 0 servers, 0 tools\n"), "{ran:?}");
