@@ -125,6 +125,20 @@ fn a_server_that_cannot_be_reached_is_kept_or_dropped_and_said() {
 }
 
 #[test]
+fn a_server_whose_condition_is_unmet_is_not_started() {
+    let project = Project::new("");
+    let script = json!({ "tools": ["a"], "log": project.path("log") });
+    let when = json!({ "when": { "env": ["MCPLAN_TEST_NEVER_SET"] } });
+    project.write("config.yml", &config(&[scripted("s", &script, when)], json!({})));
+    let ran = project.run(&["lock"]);
+    assert_eq!((ran.code, &*ran.out), (0, "wrote config.lock.json: 0 servers, 0 tools\n"), "{ran:?}");
+    assert!(ran.err.contains("MCPLAN_TEST_NEVER_SET, which is not set"), "{ran:?}");
+    let one = project.run(&["lock", "--server", "s"]);
+    assert!(one.code == 2 && one.err.contains("the server `s` is not started"), "{one:?}");
+    assert!(!project.has("log"), "nothing was started");
+}
+
+#[test]
 fn offline_starts_nothing_and_says_what_is_missing() {
     let project = Project::new("");
     let script = json!({ "tools": ["a", "b"], "log": project.path("log") });

@@ -73,6 +73,74 @@ pub fn map_strings<'a>(text: &str, change: impl Fn(&str) -> std::borrow::Cow<'a,
     changed.then_some(out)
 }
 
+/// Keys whose values are names by which something is called, or which a schema is matched by: changed, they would no
+/// longer fit what the server has.
+const NAMING: [&str; 15] = [
+    "name",
+    "uri",
+    "uriTemplate",
+    "const",
+    "enum",
+    "required",
+    "dependentRequired",
+    "type",
+    "format",
+    "mimeType",
+    "$ref",
+    "$dynamicRef",
+    "$id",
+    "$anchor",
+    "$schema",
+];
+
+/// `text` with every string that is said to somebody put through `change`; `None` when nothing changed. Keys of objects
+/// stay, and so do names: the value of `name`, `uri`, `enum` and the like, and the items of a list there.
+pub fn map_texts<'a>(text: &str, change: impl Fn(&str) -> std::borrow::Cow<'a, str>) -> Option<String> {
+    let mut out = String::with_capacity(text.len());
+    let mut changed = false;
+    // Of each object and list around the token: whether it is an object, and whether what comes next in it is a name.
+    let mut around: Vec<(bool, bool)> = Vec::new();
+    let mut is_key = false;
+    for token in Tokens(text) {
+        let is_name = around.last().is_some_and(|(_, is_name)| *is_name);
+        match token {
+            "{" => {
+                around.push((true, false));
+                is_key = true;
+            }
+            "[" => {
+                around.push((false, is_name));
+                is_key = false;
+            }
+            "}" | "]" => {
+                around.pop();
+                is_key = false;
+            }
+            "," => is_key = around.last().is_some_and(|(is_object, _)| *is_object),
+            ":" => is_key = false,
+            _ if token.starts_with('"') => {
+                if let Ok(said) = serde_json::from_str::<String>(token) {
+                    if is_key {
+                        if let Some((_, is_name)) = around.last_mut() {
+                            *is_name = NAMING.contains(&said.as_str());
+                        }
+                    } else if !is_name {
+                        let new = change(&said);
+                        if new != said {
+                            out.push_str(&string(&new));
+                            changed = true;
+                            continue;
+                        }
+                    }
+                }
+            }
+            _ => {}
+        }
+        out.push_str(token);
+    }
+    changed.then_some(out)
+}
+
 /// The tokens of a JSON text: punctuation, strings with their quotes, and runs of anything else.
 struct Tokens<'a>(&'a str);
 
@@ -213,11 +281,23 @@ mod tests {
     }
 
     #[test]
+    fn names_and_keys_are_no_text() {
+        let text = r#"{"name":"get_hunter2","title":"hunter2","inputSchema":{"type":"object","properties":{"hunter2":{"enum":["hunter2"],"default":"hunter2","examples":["hunter2"]},"name":{"description":"hunter2"}},"required":["hunter2"]},"x":["hunter2"]}"#;
+        let mapped = map_texts(text, |said| said.replace("hunter2", "-").into());
+        assert_eq!(
+            mapped.unwrap(),
+            r#"{"name":"get_hunter2","title":"-","inputSchema":{"type":"object","properties":{"hunter2":{"enum":["hunter2"],"default":"-","examples":["-"]},"name":{"description":"-"}},"required":["hunter2"]},"x":["-"]}"#
+        );
+        assert_eq!(map_texts(r#"{"uri":"hunter2"}"#, |said| said.replace("hunter2", "-").into()), None);
+    }
+
+    #[test]
     fn broken_text_never_panics() {
         for text in ["", "\"", "\"\\", "{", "}}}}", "[,:]", "\u{feff}"] {
             pretty(text);
             compact(text);
             map_strings(text, |said| said.to_owned().into());
+            map_texts(text, |said| said.to_owned().into());
         }
     }
 }

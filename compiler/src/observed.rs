@@ -164,7 +164,35 @@ impl Tool {
 pub fn parse_tool(text: &str) -> Result<Entry<Tool>, EntryError> {
     let entry = Entry::<Tool>::parse(text)?;
     check_schema(&entry.known.input_schema)?;
+    let all: Value = serde_json::from_str(entry.raw.get()).map_err(|error| EntryError::Shape(error.to_string()))?;
+    check_fields(&all)?;
     Ok(entry)
+}
+
+/// What is only passed on must have the protocol's types too: strict clients throw away the whole list otherwise.
+fn check_fields(tool: &Value) -> Result<(), EntryError> {
+    let wrong = |pointer: String, reason: String| Err(EntryError::Schema { pointer, reason });
+    if tool.get("name").and_then(Value::as_str) == Some("") {
+        return wrong("/name".to_owned(), "the name is empty".to_owned());
+    }
+    let is_other = |value: &Value, expected: &str| !value.is_null() && kind(value) != expected;
+    for (pointer, expected) in [
+        ("/icons", "a list"),
+        ("/_meta", "an object"),
+        ("/outputSchema", "an object"),
+        ("/execution", "an object"),
+        ("/annotations/openWorldHint", "a boolean"),
+    ] {
+        if let Some(value) = tool.pointer(pointer).filter(|value| is_other(value, expected)) {
+            return wrong(pointer.to_owned(), format!("{expected} was expected, not {}", kind(value)));
+        }
+    }
+    for (index, icon) in tool.get("icons").and_then(Value::as_array).into_iter().flatten().enumerate() {
+        if !icon.get("src").is_some_and(Value::is_string) {
+            return wrong(format!("/icons/{index}"), "an object with the string `src` was expected".to_owned());
+        }
+    }
+    Ok(())
 }
 
 fn check_schema(schema: &Value) -> Result<(), EntryError> {
@@ -262,6 +290,8 @@ pub struct Observed {
     pub introduction: Introduction,
     /// Its tools, in its order, with bad ones left out.
     pub tools: Vec<Entry<Tool>>,
+    /// Why its tools are not known, when it failed to list them.
+    pub tools_unknown: Option<String>,
     /// Its prompts.
     pub prompts: Vec<Entry<Prompt>>,
     /// Its resource templates.
@@ -297,6 +327,19 @@ impl Observed {
 impl Observed {
     /// Puts every string that the server said through `change` and names what changed.
     pub fn map_strings<'a>(&mut self, change: &impl Fn(&str) -> Cow<'a, str>) -> Vec<String> {
+        self.map(change, &|raw| json::map_strings(raw, change))
+    }
+
+    /// The same, except for names and keys ([`json::map_texts`]), so that everything can still be called.
+    pub fn map_texts<'a>(&mut self, change: &impl Fn(&str) -> Cow<'a, str>) -> Vec<String> {
+        self.map(change, &|raw| json::map_texts(raw, change))
+    }
+
+    fn map<'a>(
+        &mut self,
+        change: &impl Fn(&str) -> Cow<'a, str>,
+        of_item: &dyn Fn(&str) -> Option<String>,
+    ) -> Vec<String> {
         let mut changed = Vec::new();
         let introduction = &mut self.introduction;
         for (said, what) in [
@@ -312,9 +355,9 @@ impl Observed {
                 *said = new;
             }
         }
-        map_list(&mut self.tools, change, &mut changed, |tool| format!("the tool {}", tool.name));
-        map_list(&mut self.prompts, change, &mut changed, |prompt| format!("the prompt {}", prompt.name));
-        map_list(&mut self.resource_templates, change, &mut changed, |template| {
+        map_list(&mut self.tools, of_item, &mut changed, |tool| format!("the tool {}", tool.name));
+        map_list(&mut self.prompts, of_item, &mut changed, |prompt| format!("the prompt {}", prompt.name));
+        map_list(&mut self.resource_templates, of_item, &mut changed, |template| {
             format!("the resource template {}", template.uri_template)
         });
         // What can't be used is told of all the same, in the server's words.
@@ -326,14 +369,14 @@ impl Observed {
     }
 }
 
-fn map_list<'a, T: DeserializeOwned>(
+fn map_list<T: DeserializeOwned>(
     list: &mut [Entry<T>],
-    change: &impl Fn(&str) -> Cow<'a, str>,
+    change: &dyn Fn(&str) -> Option<String>,
     changed: &mut Vec<String>,
     name: impl Fn(&T) -> String,
 ) {
     for entry in list {
-        if let Some(new) = entry.map_strings(change) {
+        if let Some(new) = change(entry.raw.get()).and_then(|text| Entry::<T>::parse(&text).ok()) {
             changed.push(name(&new.known));
             *entry = new;
         }
@@ -383,6 +426,27 @@ mod tests {
             observed.add_tools([&*bad, &*ok]);
             assert_eq!(observed.tools.len(), 1);
             assert_eq!(observed.quarantined[0].name, "bad");
+            assert!(observed.quarantined[0].reason.contains(expected), "{}", observed.quarantined[0].reason);
+        }
+    }
+
+    #[test]
+    fn a_malformed_field_that_is_only_passed_on_costs_the_tool_too() {
+        for (field, expected) in [
+            (r#""name":"""#, "the name is empty at /name"),
+            (r#""name":"bad","icons":5"#, "a list was expected, not a number at /icons"),
+            (r#""name":"bad","icons":["x"]"#, "an object with the string `src` was expected at /icons/0"),
+            (r#""name":"bad","_meta":3"#, "an object was expected, not a number at /_meta"),
+            (r#""name":"bad","annotations":{"openWorldHint":"yes"}"#, "a boolean was expected, not a string"),
+            (r#""name":"bad","annotations":{"readOnlyHint":"yes"}"#, "expected a boolean"),
+        ] {
+            let bad = RawValue::from_string(format!(r#"{{{field},"inputSchema":{{"type":"object"}}}}"#)).unwrap();
+            let ok =
+                r#"{"name":"ok","inputSchema":{"type":"object"},"icons":[{"src":"a"}],"_meta":{},"execution":null}"#;
+            let ok = RawValue::from_string(ok.to_owned()).unwrap();
+            let mut observed = Observed::default();
+            observed.add_tools([&*bad, &*ok]);
+            assert_eq!(observed.tools.len(), 1, "{field}");
             assert!(observed.quarantined[0].reason.contains(expected), "{}", observed.quarantined[0].reason);
         }
     }

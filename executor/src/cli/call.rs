@@ -121,6 +121,11 @@ async fn call_one(
         return Err(Failed::NoResult(format!("there is no server `{name}`")));
     };
     let context = Context::of_process(&project.directory);
+    if let Some(variable) = context.unmet(server) {
+        let cause =
+            format!("the server {name} is not started: its `when` needs the variable {variable}, which is not set");
+        return Err(Failed::NoResult(cause));
+    }
     let (events, mut heard) = mpsc::channel(64);
     let listener = tokio::spawn(async move { while heard.recv().await.is_some() {} });
     let failed = |error: String| Failed::NoResult(error);

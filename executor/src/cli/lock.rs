@@ -73,8 +73,9 @@ impl LockCommand {
             report::warning(format_args!("{problem}; it is made anew"));
             None
         });
-        let names = self.to_ask(&plan)?;
-        let results = if names.is_empty() { BTreeMap::new() } else { ask(project, &plan, &names)? };
+        let context = Context::of_process(&project.directory);
+        let names = self.to_ask(&plan, &context)?;
+        let results = if names.is_empty() { BTreeMap::new() } else { ask(&context, &plan, &names)? };
         let (mut reached, mut failed) = (BTreeMap::new(), Vec::new());
         let places = Places::of_machine(&project.directory);
         for (name, result) in results {
@@ -92,15 +93,31 @@ impl LockCommand {
         Ok(if failed.is_empty() || self.allow_missing && !required { Outcome::Fine } else { Outcome::DoesNotHold })
     }
 
-    fn to_ask(&self, plan: &Plan) -> Result<Vec<ServerName>, CouldNot> {
+    /// The servers to start: those that a run would start here.
+    fn to_ask(&self, plan: &Plan, context: &Context) -> Result<Vec<ServerName>, CouldNot> {
         if self.offline || !plan.enabled {
             return Ok(Vec::new());
         }
         let Some(only) = &self.server else {
-            return Ok(plan.servers.iter().filter(|server| server.enabled).map(|server| server.name.clone()).collect());
+            let mut names = Vec::new();
+            for server in plan.servers.iter().filter(|server| server.enabled) {
+                match context.unmet(server) {
+                    Some(variable) => report::note(format_args!(
+                        "{}: not asked, because `when` needs the variable {variable}, which is not set",
+                        server.name
+                    )),
+                    None => names.push(server.name.clone()),
+                }
+            }
+            return Ok(names);
         };
         match plan.server(only) {
-            Some(server) if server.enabled => Ok(vec![server.name.clone()]),
+            Some(server) if server.enabled => match context.unmet(server) {
+                Some(variable) => Err(CouldNot::new(format!(
+                    "the server `{only}` is not started: its `when` needs the variable {variable}, which is not set"
+                ))),
+                None => Ok(vec![server.name.clone()]),
+            },
             Some(_) => Err(CouldNot::new(format!("the server `{only}` is not enabled"))),
             None => {
                 let known: Vec<_> = plan.servers.iter().map(|server| server.name.as_str()).collect();
@@ -156,11 +173,10 @@ impl LockCommand {
 const LARGE_BYTES: usize = 900 * 1024;
 
 fn ask(
-    project: &Project,
+    context: &Context,
     plan: &Plan,
     names: &[ServerName],
 ) -> anyhow::Result<BTreeMap<ServerName, Result<Observed, ConnectError>>> {
-    let context = Context::of_process(&project.directory);
     let terminal = std::io::stderr().is_terminal();
     let told = |name: &ServerName, result: &Result<Observed, ConnectError>| {
         if terminal && let Ok(observed) = result {
@@ -173,7 +189,7 @@ fn ask(
             }
         }
     };
-    with_servers(observe(plan, &context, names, told))
+    with_servers(observe(plan, context, names, told))
 }
 
 fn without_places(name: &ServerName, mut observed: Observed, places: &Places) -> Observed {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use mcplan_compiler::Compilation;
@@ -102,15 +103,17 @@ impl Run {
         let following = self.follow(&project, &executor)?;
         let streams = rmcp::transport::stdio_pipes();
         let mut serving = std::pin::pin!(mcp::serve(executor.clone(), disclosure, caller, streams, stop.clone()));
-        let served = tokio::select! {
-            served = &mut serving => served,
+        let (served, within) = tokio::select! {
+            served = &mut serving => (served, SHUTDOWN),
             _ = signals.stop() => {
+                let asked = Instant::now();
                 stop.cancel();
-                serving.await
+                // Calls had their time while they were drained; half of what is left here is for calls too.
+                (serving.await, mcp::DRAIN.saturating_sub(asked.elapsed()) * 2)
             }
         };
         following.abort();
-        executor.shutdown(SHUTDOWN).await;
+        executor.shutdown(within).await;
         // It has nothing left to do; a panic in it has been printed.
         let _ended = task.await;
         match served {

@@ -58,7 +58,10 @@ async fn one(server: &Server, context: &Context) -> Result<Observed, ConnectErro
     let observed = match connected {
         Ok((connection, observed)) => {
             connection.close(Instant::now() + FAREWELL).await;
-            Ok(observed)
+            match observed.tools_unknown {
+                Some(cause) => Err(ConnectError::Protocol { server: server.name.clone(), cause }),
+                None => Ok(observed),
+            }
         }
         Err(error) => Err(error),
     };

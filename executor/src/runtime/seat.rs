@@ -136,7 +136,7 @@ impl Seat {
 
     /// Decides what is listed: what the server said, else what is locked of it, else what was listed before.
     pub(super) fn refresh(&mut self, locked: Option<&LockedServer>, places: &Places) {
-        let said = self.current.observed.as_ref();
+        let said = self.current.observed.as_ref().filter(|observed| observed.tools_unknown.is_none());
         let before = self.listing.as_ref();
         let as_locked = |text: &str| places.replace(text).into_owned();
         let said = said.map(|observed| Listing::observed(observed, locked, before, as_locked));

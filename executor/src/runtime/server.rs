@@ -80,6 +80,8 @@ pub(super) struct ServerTask {
     stop: watch::Receiver<Option<Instant>>,
     reports: mpsc::Sender<Report>,
     attempt: Option<(Epoch, Instant, Attempt)>,
+    /// Gives the attempt up.
+    give_up: CancellationToken,
     timer: Option<(Epoch, Instant)>,
     connection: Option<(Epoch, Connection)>,
     events: Option<mpsc::Receiver<connection::Event>>,
@@ -113,6 +115,7 @@ impl ServerTask {
             stop,
             reports,
             attempt: None,
+            give_up: CancellationToken::new(),
             timer: None,
             connection: None,
             events: None,
@@ -222,7 +225,7 @@ impl ServerTask {
         }
     }
 
-    /// The attempt is polled by this task; giving it up is dropping it.
+    /// The attempt is polled by this task. Given up, it ends its process; dropped, it kills it.
     fn connect(&mut self, epoch: Epoch) {
         let (server, context) = (self.begin.server.clone(), self.begin.context.clone());
         let slots = match server.launch {
@@ -232,9 +235,16 @@ impl ServerTask {
         let (sender, receiver) = mpsc::channel(64);
         self.events = Some(receiver);
         self.timer = None;
+        self.give_up = CancellationToken::new();
+        let given_up = self.give_up.clone();
         let attempt = async move {
-            let _slot = slots.acquire_owned().await.map_err(|_| "shutting down".to_owned())?;
-            connection::connect(&server, &context, sender).await.map_err(|error| error.to_string())
+            let stopped = |_| "shutting down".to_owned();
+            let _slot = tokio::select! {
+                biased;
+                () = given_up.cancelled() => return Err(stopped(())),
+                slot = slots.acquire_owned() => slot.map_err(|_| stopped(()))?,
+            };
+            connection::connect_unless(&server, &context, sender, given_up).await.map_err(|error| error.to_string())
         };
         self.attempt = Some((epoch, Instant::now(), attempt.boxed()));
     }
@@ -251,7 +261,10 @@ impl ServerTask {
             latency_ms: since.elapsed().as_millis() as u64,
         }
         .log();
-        self.observed = Some(Arc::new(observed));
+        // A list that can't be read now is worth less than the one of the connection before.
+        if observed.tools_unknown.is_none() || self.observed.is_none() {
+            self.observed = Some(Arc::new(observed));
+        }
         self.connection = Some((epoch, connection));
         self.take(Event::Connected(epoch)).await;
     }
@@ -287,7 +300,7 @@ impl ServerTask {
     async fn relisted(&mut self, result: Result<Observed, String>) {
         self.relist = None;
         let server = self.begin.server.name.clone();
-        match result {
+        match result.and_then(|observed| observed.tools_unknown.clone().map_or(Ok(observed), Err)) {
             Ok(observed) => {
                 let old_count = self.observed.as_ref().map_or(0, |observed| observed.tools.len());
                 Happened::ServerListChanged { server, old_count, new_count: observed.tools.len() }.log();
@@ -303,8 +316,11 @@ impl ServerTask {
     }
 
     async fn close(&mut self, epoch: Epoch) {
-        if self.attempt.as_ref().is_some_and(|(own, ..)| *own == epoch) {
-            self.attempt = None;
+        if let Some((_, _, attempt)) = self.attempt.take_if(|(own, ..)| *own == epoch) {
+            self.give_up.cancel();
+            if let Ok(Ok((connection, _))) = tokio::time::timeout(LADDER, attempt).await {
+                connection.close(Instant::now() + LADDER).await;
+            }
         }
         self.relist = None;
         self.events = None;

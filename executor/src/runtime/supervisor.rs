@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use super::connection::Context;
 use super::places::Places;
+use super::process;
 use super::seat::{Instance, Seat, drain_limit};
 use super::server::{Begin, Command, LADDER, Report, ServerTask, Slots};
 use super::view::View;
@@ -22,6 +23,9 @@ use crate::core::catalog::Catalog;
 use crate::core::lifecycle::State;
 use crate::core::reconcile::{Step, reconcile};
 use crate::core::snapshot::Snapshot;
+
+/// How often we look for ended processes that servers left to us; one goes at its second sight.
+const REAP_EVERY: Duration = Duration::from_secs(30);
 
 /// What is run: a plan, and the lock that fits it, if there is one.
 #[derive(Clone, Debug)]
@@ -113,8 +117,11 @@ impl Supervisor {
 
     /// Runs until it is told to shut down or everyone who could tell it is gone.
     pub(super) async fn run(mut self, mut inbox: mpsc::Receiver<Message>) {
+        let mut reap = tokio::time::interval(REAP_EVERY);
+        reap.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
+                _ = reap.tick() => process::reap(),
                 message = inbox.recv() => match message {
                     Some(Message::Reload(program, reply)) => {
                         let reloaded = self.reload(*program);

@@ -35,6 +35,8 @@ pub(super) struct Attended {
     /// Cancelled by the transport at the end of its stream.
     pub(super) closed: CancellationToken,
     pub(super) watch: Option<Arc<Watch>>,
+    /// Cancelled by whoever no longer wants the connection that is being made.
+    pub(super) given_up: CancellationToken,
     tail: Tail,
     stderr: Option<Reading>,
 }
@@ -81,6 +83,7 @@ impl Attended {
             notices: Arc::default(),
             closed: CancellationToken::new(),
             watch: None,
+            given_up: CancellationToken::new(),
             tail: Tail::default(),
             stderr: None,
         }

@@ -225,7 +225,7 @@ impl Inner {
                     server,
                     code: error.code.0,
                     message: self.mask.apply(&error.message).into_owned(),
-                    data: error.data,
+                    data: error.data.map(|data| self.masked_data(data)),
                 },
             },
             ServiceError::TransportSend(error) => match http_error(&error) {

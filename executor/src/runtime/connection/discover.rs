@@ -46,8 +46,16 @@ impl Inner {
         let (introduction, capabilities) = self.introduction();
         let mut observed = Observed { introduction, ..Observed::default() };
         if capabilities.tools.is_some() {
-            let items = self.list(&TOOLS, step, &mut observed.warnings).await?;
-            observed.add_tools(items.iter().map(|item| &**item));
+            step(TOOLS.step);
+            match self.pages(&TOOLS, &mut observed.warnings).await {
+                Ok(items) => observed.add_tools(items.iter().map(|item| &**item)),
+                Err(error @ (CallError::Lost { .. } | CallError::Cancelled { .. })) => return Err(error),
+                Err(error) => {
+                    let cause = format!("{} failed, so its tools are unknown: {error}", TOOLS.method);
+                    observed.warnings.push(cause.clone());
+                    observed.tools_unknown = Some(cause);
+                }
+            }
         }
         if capabilities.prompts.is_some() {
             let items = self.list(&PROMPTS, step, &mut observed.warnings).await?;
@@ -58,7 +66,9 @@ impl Inner {
             observed.resource_templates = entries::<ResourceTemplate>(&items, &mut observed.quarantined);
             observed.resources = !self.list(&RESOURCES, step, &mut observed.warnings).await?.is_empty();
         }
-        self.learn(&observed);
+        if observed.tools_unknown.is_none() {
+            self.learn(&observed);
+        }
         Ok(observed)
     }
 

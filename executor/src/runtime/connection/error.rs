@@ -108,6 +108,12 @@ pub enum ConnectError {
         /// Its last lines on stderr.
         stderr: Vec<String>,
     },
+    /// Nobody wants it any more.
+    #[error("server `{server}` was not ready when it was stopped")]
+    GivenUp {
+        /// The server.
+        server: ServerName,
+    },
     /// It took longer than it may.
     #[error(
         "server `{server}` was not ready within {seconds} s: it timed out while {}; if it needs longer, raise its `timeout_seconds`{}",
@@ -199,6 +205,7 @@ impl ConnectError {
             Self::Refused { .. } => "refused",
             Self::Version { .. } => "protocol_version",
             Self::Protocol { .. } => "protocol",
+            Self::GivenUp { .. } => "given_up",
         }
     }
 
@@ -220,6 +227,7 @@ impl ConnectError {
             | Self::TimedOut { .. }
             | Self::Unreachable { .. }
             | Self::Refused { .. }
+            | Self::GivenUp { .. }
             | Self::Protocol { .. } => true,
         }
     }

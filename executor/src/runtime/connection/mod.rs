@@ -18,10 +18,11 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::observed::Observed;
-use mcplan_compiler::plan::Limits;
+use mcplan_compiler::plan::{Limits, Server};
 use rmcp::model::RequestId;
 use rmcp::service::RunningService;
 use rmcp::{Peer, RoleClient};
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -30,7 +31,7 @@ pub use crate::runtime::transport::tap::{Kind, Progress};
 pub use call::Operation;
 pub use discover::{ITEMS_MAX, PAGES_MAX};
 pub use error::{CallError, ConnectError, Limit, Step};
-pub use open::connect;
+pub use open::{connect, connect_unless};
 
 use crate::runtime::process::Exit;
 use crate::runtime::secrets::{Mask, Sources};
@@ -65,6 +66,11 @@ impl Context {
     /// Whether a variable is set and not empty.
     pub fn is_set(&self, name: &str) -> bool {
         self.environment.get(name).is_some_and(|value| !value.is_empty())
+    }
+
+    /// The first variable that the server's `when.env` asks for and that is not set.
+    pub fn unmet<'a>(&self, server: &'a Server) -> Option<&'a str> {
+        server.when_env.iter().map(|name| name.as_ref()).find(|name: &&str| !self.is_set(name))
     }
 
     pub(in crate::runtime) fn sources(&self) -> Sources<'_> {
@@ -183,13 +189,26 @@ impl Connection {
 }
 
 impl Inner {
-    /// What the server reported, without values of secrets: it is listed, locked and shown.
+    /// What the server reported, without values of secrets in its texts: it is listed, locked and shown. Names and keys
+    /// stay as they are, since calls are made by them.
     fn masked(&self, mut observed: Observed) -> Observed {
-        let changed = observed.map_strings(&|said| std::borrow::Cow::Owned(self.mask.apply(said).into_owned()));
+        let changed = observed.map_texts(&|said| std::borrow::Cow::Owned(self.mask.apply(said).into_owned()));
         if !changed.is_empty() {
-            observed.warnings.push(format!("the value of a secret was hidden in {}", changed.join(", ")));
+            let changed = changed.join(", ");
+            let changed = self.mask.apply(&changed);
+            observed.warnings.push(format!("the value of a secret was hidden in {changed}"));
         }
         observed
+    }
+
+    /// The data of an error, without values of secrets.
+    fn masked_data(&self, data: Value) -> Value {
+        let text = data.to_string();
+        let masked = mcplan_compiler::json::map_strings(&text, |said| {
+            std::borrow::Cow::Owned(self.mask.apply(said).into_owned())
+        });
+        // What was mapped is JSON still; were it not, nothing may be said.
+        masked.map_or(data, |text| serde_json::from_str(&text).unwrap_or_default())
     }
 
     fn is_repeatable(&self, tool: &str) -> bool {

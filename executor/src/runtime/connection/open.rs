@@ -42,6 +42,19 @@ pub async fn connect(
     context: &Context,
     events: mpsc::Sender<Event>,
 ) -> Result<(Connection, Observed), ConnectError> {
+    connect_unless(server, context, events, CancellationToken::new()).await
+}
+
+/// The same, until `given_up` is cancelled; then a process that was started is ended as gently as one that is ready.
+///
+/// # Errors
+/// The same, and [`ConnectError::GivenUp`].
+pub async fn connect_unless(
+    server: &Server,
+    context: &Context,
+    events: mpsc::Sender<Event>,
+    given_up: CancellationToken,
+) -> Result<(Connection, Observed), ConnectError> {
     if matches!(server.launch, Launch::Sse(_) | Launch::Websocket(_)) {
         let transport = server.launch.kind().as_str();
         return Err(ConnectError::Transport { server: server.name.clone(), transport });
@@ -54,9 +67,16 @@ pub async fn connect(
                 server: server.name.clone(),
                 cause: mask.apply(&error.to_string()).into_owned(),
             })?;
-            over_process(server, mask, spawned, events).await
+            over_process(server, mask, spawned, events, given_up).await
         }
-        Opened::Http { url, headers } => over_http(server, context, mask, (&url, &headers), events).await,
+        Opened::Http { url, headers } => {
+            tokio::select! {
+                biased;
+                // There is no process to be gentle with.
+                () = given_up.cancelled() => Err(ConnectError::GivenUp { server: server.name.clone() }),
+                connected = over_http(server, context, mask, (&url, &headers), events) => connected,
+            }
+        }
     }
 }
 
@@ -115,8 +135,10 @@ async fn over_process(
     mask: Mask,
     (child, pipes): (process::Child, process::Pipes),
     events: mpsc::Sender<Event>,
+    given_up: CancellationToken,
 ) -> Result<(Connection, Observed), ConnectError> {
-    let attended = Attended::process(child, pipes.stderr, &mask, &events);
+    let mut attended = Attended::process(child, pipes.stderr, &mask, &events);
+    attended.given_up = given_up;
     over_streams(server, mask, (pipes.stdout, pipes.stdin), attended, events).await
 }
 
@@ -204,6 +226,7 @@ enum Failed {
     Discover(CallError),
     Exited,
     Clock,
+    GivenUp,
 }
 
 async fn establish<T: Transport<RoleClient> + 'static>(
@@ -254,6 +277,7 @@ async fn establish<T: Transport<RoleClient> + 'static>(
         biased;
         result = ready => result,
         () = attend::exited(&attended.child) => Err(Failed::Exited),
+        () = attended.given_up.cancelled() => Err(Failed::GivenUp),
         () = sleep_until(deadline) => Err(Failed::Clock),
     };
     match result {
@@ -315,6 +339,7 @@ async fn explain(server: &Server, mask: &Mask, failed: Failed, step: Step, atten
             Some(error) => http_cause(server, mask, error),
             None => ConnectError::Protocol { server: name, cause: masked(&error.to_string()) },
         },
+        Failed::GivenUp => ConnectError::GivenUp { server: name },
         Failed::Exited => ConnectError::HungUp { server: name, step, stderr },
     }
 }

@@ -455,3 +455,58 @@ async fn many_calls_at_once_each_get_their_own_answer() {
         assert_eq!(result.unwrap().get(), format!("{{\"n\":{n}}}"));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn secrets_are_hidden_in_texts_and_never_in_names() {
+    let server = fake_server(json!({}));
+    let (attempt, mut fake, _events) = dial(&server);
+    let script = async {
+        fake.shake_hands(r#"{"tools":{}}"#).await;
+        let list = fake.expect("tools/list").await;
+        fake.answer(&list, r#"{"tools":[{"name":"get_hunter2-secret","description":"of hunter2-secret","inputSchema":{"type":"object","properties":{"hunter2-secret":{"enum":["hunter2-secret"]}}}}]}"#).await;
+        fake
+    };
+    let (outcome, mut fake) = tokio::join!(attempt, script);
+    let (connection, observed) = outcome.unwrap();
+    assert_eq!(
+        observed.tools[0].raw.get(),
+        r#"{"name":"get_hunter2-secret","description":"of ${TOKEN}","inputSchema":{"type":"object","properties":{"hunter2-secret":{"enum":["hunter2-secret"]}}}}"#
+    );
+    assert_eq!(observed.warnings, ["the value of a secret was hidden in the tool get_${TOKEN}"]);
+    let call = tool_call("get", json!({}));
+    let script = async {
+        let request = fake.expect("tools/call").await;
+        let error = json!({"code": -1, "message": "m", "data": {"why": ["hunter2-secret", 1.5]}});
+        fake.say(&json!({"jsonrpc": "2.0", "id": request["id"], "error": error}).to_string()).await;
+    };
+    let (result, ()) = tokio::join!(connection.send(&call, Caller::default()), script);
+    let CallError::Server { data, .. } = result.unwrap_err() else { panic!() };
+    assert_eq!(data, Some(json!({"why": ["${TOKEN}", 1.5]})));
+}
+
+#[tokio::test(start_paused = true)]
+async fn tools_that_cannot_be_listed_are_unknown_and_not_none() {
+    let server = fake_server(json!({}));
+    let (attempt, mut fake, _events) = dial(&server);
+    let script = async {
+        fake.shake_hands(r#"{"tools":{}}"#).await;
+        let list = fake.expect("tools/list").await;
+        fake.answer(
+            &list,
+            r#"{"tools":[{"name":"a","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}]}"#,
+        )
+        .await;
+        fake
+    };
+    let (outcome, mut fake) = tokio::join!(attempt, script);
+    let (connection, observed) = outcome.unwrap();
+    assert_eq!(observed.tools_unknown, None);
+    let script = async {
+        let list = fake.expect("tools/list").await;
+        fake.fail(&list, -32603, "out of cheese").await;
+    };
+    let (observed, ()) = tokio::join!(connection.observe(), script);
+    let unknown = observed.unwrap().tools_unknown.unwrap();
+    assert!(unknown.starts_with("tools/list failed") && unknown.contains("out of cheese"), "{unknown}");
+    assert!(connection.inner.is_repeatable("a"), "what was known of the tools stays known");
+}

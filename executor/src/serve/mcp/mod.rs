@@ -6,16 +6,42 @@ mod handler;
 mod listing;
 mod wire;
 
+use std::time::Duration;
+
 use rmcp::ServiceExt as _;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::core::caller::Caller;
 use crate::core::session::DisclosureSetting;
 use crate::runtime::executor::Executor;
 use handler::Handler;
 
-/// Serves one client on a pair of streams until it goes away or `stop` is cancelled.
+/// How long requests in flight may go on once the server is told to stop.
+pub const DRAIN: Duration = Duration::from_secs(2);
+
+/// Waits for `stop`, then for the requests in flight, then halts the service.
+async fn drain(stop: CancellationToken, requests: TaskTracker, halt: CancellationToken) {
+    stop.cancelled().await;
+    requests.close();
+    if tokio::time::timeout(DRAIN, requests.wait()).await.is_err() {
+        tracing::warn!("{} requests in flight did not end in time and are cancelled", requests.len());
+    }
+    halt.cancel();
+}
+
+/// A task that ends with its owner.
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Serves one client on a pair of streams until it goes away or `stop` is cancelled; then it reads
+/// no more, and requests in flight have [`DRAIN`] to be answered.
 ///
 /// # Errors
 /// When the client never spoke MCP; in words.
@@ -31,8 +57,10 @@ where
     W: AsyncWrite + Unpin + Send + 'static,
 {
     let handler = Handler::new(executor, disclosure, caller);
-    let transport = wire::Wire::new(reader, writer);
-    let running = match handler.clone().serve_with_ct(transport, stop).await {
+    let (requests, halt) = (TaskTracker::new(), CancellationToken::new());
+    let transport = wire::Wire::new(reader, writer, requests.clone(), stop.clone());
+    let _drain = AbortOnDrop(tokio::spawn(drain(stop, requests, halt.clone())));
+    let running = match handler.clone().serve_with_ct(transport, halt).await {
         Ok(running) => running,
         // A client that went away before it said anything is no fault.
         Err(

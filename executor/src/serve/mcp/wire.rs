@@ -2,11 +2,12 @@
 //! the text they are.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use rmcp::RoleServer;
-use rmcp::model::{ClientRequest, CustomResult, JsonRpcMessage, RequestId, ServerResult};
+use rmcp::model::{ClientNotification, ClientRequest, CustomResult, JsonRpcMessage, RequestId, ServerResult};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde::Deserialize;
@@ -14,6 +15,9 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// What a request of this kind is called on its way through rmcp.
 pub(super) const PASSED: &str = "mcplan/";
@@ -37,14 +41,29 @@ pub(super) struct Wire<R, W> {
     reader: BufReader<R>,
     line: Vec<u8>,
     writer: Arc<Mutex<W>>,
+    in_flight: InFlight,
+    requests: TaskTracker,
+    stop: CancellationToken,
+}
+
+/// Requests that were taken in and whose answers aren't written yet.
+type InFlight = Arc<std::sync::Mutex<HashMap<RequestId, TaskTrackerToken>>>;
+
+fn forget(in_flight: &InFlight, id: &RequestId) {
+    in_flight.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
 }
 
 impl<R: AsyncRead + Unpin, W> Wire<R, W> {
-    pub(super) fn new(reader: R, writer: W) -> Self {
+    /// Each request holds a token of `requests` until its answer is written. Once `stop` is cancelled, nothing more is
+    /// read.
+    pub(super) fn new(reader: R, writer: W, requests: TaskTracker, stop: CancellationToken) -> Self {
         Self {
             reader: BufReader::with_capacity(64 * 1024, reader),
             line: Vec::new(),
             writer: Arc::new(Mutex::new(writer)),
+            in_flight: InFlight::default(),
+            requests,
+            stop,
         }
     }
 }
@@ -77,6 +96,25 @@ where
         }
     }
 
+    /// A call that the client takes back is answered by nobody.
+    fn note(&self, message: &RxJsonRpcMessage<RoleServer>) {
+        match message {
+            // A subscription lasts as long as the client.
+            JsonRpcMessage::Request(request) if matches!(request.request, ClientRequest::CustomRequest(_)) => {
+                let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+                in_flight.insert(request.id.clone(), self.requests.token());
+            }
+            JsonRpcMessage::Notification(notification) => {
+                if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    forget(&self.in_flight, id);
+                }
+            }
+            _ => {}
+        }
+    }
+
     async fn refuse(&mut self, id: Value, code: i32, message: &str) {
         let answer = serde_json::json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } });
         // A client that is gone is noticed by the next read.
@@ -102,13 +140,32 @@ where
         &mut self,
         message: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        let writer = self.writer.clone();
-        async move { write(&writer, to_client(&message)?).await }
+        let (writer, in_flight) = (self.writer.clone(), self.in_flight.clone());
+        async move {
+            let answered = match &message {
+                JsonRpcMessage::Response(response) => Some(&response.id),
+                JsonRpcMessage::Error(error) => error.id.as_ref(),
+                _ => None,
+            };
+            let written = match to_client(&message) {
+                Ok(line) => write(&writer, line).await,
+                Err(error) => Err(error),
+            };
+            if let Some(id) = answered {
+                forget(&in_flight, id);
+            }
+            written
+        }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
-            let line = self.next_line().await?;
+            let stop = self.stop.clone();
+            let line = tokio::select! {
+                biased;
+                () = stop.cancelled() => std::future::pending().await,
+                line = self.next_line() => line?,
+            };
             if line.len() > MESSAGE_MAX {
                 self.refuse(Value::Null, -32600, "the message is longer than 16 MiB").await;
                 continue;
@@ -117,7 +174,10 @@ where
                 continue;
             }
             match from_client(&line) {
-                Ok(message) => return Some(message),
+                Ok(message) => {
+                    self.note(&message);
+                    return Some(message);
+                }
                 Err(Refused::Answer { id, code, message }) => self.refuse(id, code, &message).await,
                 Err(Refused::Silently(why)) => tracing::debug!("skipped a notification of the client: {why}"),
             }
@@ -220,5 +280,28 @@ mod tests {
     fn a_notification_is_never_answered() {
         let bad = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":[]}}"#;
         assert!(!matches!(from_client(bad.as_bytes()), Err(Refused::Answer { .. })));
+    }
+
+    #[tokio::test]
+    async fn a_request_is_in_flight_until_its_answer_is_written_and_nothing_is_read_after_stop() {
+        let (mut client, reader) = tokio::io::duplex(1 << 16);
+        let (requests, stop) = (TaskTracker::new(), CancellationToken::new());
+        let mut wire = Wire::new(reader, tokio::io::sink(), requests.clone(), stop.clone());
+        let call = |id| {
+            format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\"params\":{{\"name\":\"x\"}}}}\n")
+        };
+        client.write_all((call(1) + &call(2)).as_bytes()).await.unwrap();
+        wire.receive().await.unwrap();
+        assert_eq!(requests.len(), 1);
+        stop.cancel();
+        {
+            let second = std::pin::pin!(wire.receive());
+            assert!(futures::FutureExt::now_or_never(second).is_none(), "the second call is not taken any more");
+        }
+        let answer = ServerResult::CustomResult(CustomResult(Value::String("{}".to_owned())));
+        let answered = wire.send(JsonRpcMessage::response(answer, RequestId::Number(1)));
+        assert_eq!(requests.len(), 1);
+        answered.await.unwrap();
+        assert_eq!(requests.len(), 0);
     }
 }
