@@ -246,6 +246,9 @@ pub struct Mask {
     entries: Arc<Vec<(SecretString, String)>>,
 }
 
+/// Fewer characters of a value than this tell nothing, and many other words begin or end with them.
+const PIECE_MIN: usize = 3;
+
 impl Mask {
     /// A mask over pairs of label and value. Values below six characters are left out; a value of several lines is
     /// also hidden line by line, and as JSON would write it.
@@ -296,6 +299,36 @@ impl Mask {
         out.push_str(&text[done..]);
         Cow::Owned(out)
     }
+
+    /// As [`Mask::apply`], for a piece of a longer text: where it was cut, it may begin with the rest of a value or end
+    /// with the start of one. A server could otherwise show a value by choosing where the cut falls.
+    pub fn apply_excerpt(&self, text: &str) -> String {
+        let mut masked = self.apply(text).into_owned();
+        let values = || self.entries.iter().map(|(value, label)| (value.expose_secret(), label));
+        let rests = values().filter_map(|(value, label)| Some((rest_at_start(value, &masked)?, label)));
+        if let Some((length, label)) = rests.max_by_key(|(length, _)| *length) {
+            masked.replace_range(..length, label);
+        }
+        // What cutting leaves at the very end: half a character, and our own sign that there was more.
+        let end = masked.trim_end_matches(['…', '\u{fffd}']).len();
+        let starts = values().filter_map(|(value, label)| Some((start_at_end(value, &masked[..end])?, label)));
+        if let Some((length, label)) = starts.max_by_key(|(length, _)| *length) {
+            masked.replace_range(end - length..end, label);
+        }
+        masked
+    }
+}
+
+/// How many bytes of `text`'s start are the end of `value`; from three characters on.
+fn rest_at_start(value: &str, text: &str) -> Option<usize> {
+    let cuts = value.char_indices().map(|(at, _)| &value[at..]).skip(1);
+    cuts.take_while(|rest| rest.chars().count() >= PIECE_MIN).find(|rest| text.starts_with(rest)).map(str::len)
+}
+
+/// How many bytes of `text`'s end are the start of `value`; from three characters on.
+fn start_at_end(value: &str, text: &str) -> Option<usize> {
+    let cuts = value.char_indices().map(|(at, _)| &value[..at]).rev();
+    cuts.take_while(|start| start.chars().count() >= PIECE_MIN).find(|start| text.ends_with(start)).map(str::len)
 }
 
 impl fmt::Debug for Mask {
@@ -404,6 +437,37 @@ mod tests {
             for value in &values {
                 prop_assert!(!hidden.contains(value.as_str()), "{value} in {hidden}");
             }
+        }
+    }
+
+    #[test]
+    fn a_value_is_hidden_where_a_text_is_cut() {
+        let mask = Mask::new([("${T}".to_owned(), "sk-CANARY-q8w7".to_owned())]);
+        for (text, shown) in [
+            ("pppsk-CANARY-q8w", "ppp${T}"),
+            ("pppsk-CANARY-q8w…", "ppp${T}…"),
+            ("pppsk-CA\u{fffd}", "ppp${T}\u{fffd}"),
+            ("NARY-q8w7zzz", "${T}zzz"),
+            ("ppsk-CANARY-q8w7zzz", "pp${T}zzz"),
+            ("a task", "a task"),
+            ("w7 s", "w7 s"),
+            ("", ""),
+        ] {
+            assert_eq!(mask.apply_excerpt(text), shown, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_cut_shows_more_than_two_characters_of_a_value(from in 0_usize..40, length in 0_usize..40) {
+            let value = "aBcDeFgHiJkL";
+            let whole = format!("{}{value}{}", ".".repeat(14), ".".repeat(14));
+            let piece: String = whole.chars().skip(from).take(length).collect();
+            // A piece from the middle of a value is no start and no end of it; only those who cut at both ends make one.
+            prop_assume!(piece.contains('.'));
+            let mask = Mask::new([("#".to_owned(), value.to_owned())]);
+            let shown = mask.apply_excerpt(&piece);
+            prop_assert!(shown.chars().filter(char::is_ascii_alphabetic).count() < PIECE_MIN, "{shown}");
         }
     }
 }

@@ -233,9 +233,9 @@ impl Inner {
                     let cause = format!("it can't be reached: {cause}");
                     CallError::Lost { server, reason: self.mask.apply(&cause).into_owned() }
                 }
-                Some(error) => CallError::Http { server, cause: self.mask.apply(&error.to_string()).into_owned() },
+                Some(error) => CallError::Http { server, cause: self.mask.apply_excerpt(&error.to_string()) },
                 None if self.process => self.lost().await,
-                None => CallError::Http { server, cause: self.mask.apply(&error.error.to_string()).into_owned() },
+                None => CallError::Http { server, cause: self.mask.apply_excerpt(&error.error.to_string()) },
             },
             ServiceError::TransportClosed => self.lost().await,
             ServiceError::Cancelled { .. } => CallError::Cancelled { server },

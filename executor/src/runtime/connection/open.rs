@@ -168,11 +168,11 @@ fn reporter(mask: Mask, events: mpsc::Sender<Event>) -> Box<dyn FnMut(Odd) + Sen
         let Some(left_out) = throttle.pass() else { return };
         let more = if left_out > 0 { format!(" (and {left_out} more before it)") } else { String::new() };
         let event = match odd {
-            Odd::Noise(start) => Event::Noise(format!("{}{more}", mask.apply(&start))),
+            Odd::Noise(start) => Event::Noise(format!("{}{more}", mask.apply_excerpt(&start))),
             Odd::TooLong { bytes, start } => Event::Warning(format!(
                 "a line of {bytes} bytes was thrown away, more than {} are not taken; it starts with {}{more}",
                 MESSAGE_MAX,
-                mask.apply(&start)
+                mask.apply_excerpt(&start)
             )),
         };
         let _ = events.try_send(event);
@@ -369,7 +369,9 @@ fn http_cause(server: &Server, mask: &Mask, error: HttpError) -> ConnectError {
             };
             ConnectError::Unauthorized { server: name, status, sent }
         }
-        HttpError::Status { status, body } => ConnectError::Status { server: name, status, body: masked(&body) },
+        HttpError::Status { status, body } => {
+            ConnectError::Status { server: name, status, body: mask.apply_excerpt(&body) }
+        }
         HttpError::Unreachable(cause) => ConnectError::Unreachable { server: name, cause: masked(&cause) },
         HttpError::Broken(cause) | HttpError::NotMcp(cause) => {
             ConnectError::Protocol { server: name, cause: masked(&cause) }

@@ -121,7 +121,8 @@ fn take(bytes: &[u8], tail: &Tail, mask: &Mask, throttle: &mut Throttle, hand_on
     if text.is_empty() {
         return;
     }
-    let line = mask.apply(text).into_owned();
+    // A long line comes in pieces.
+    let line = mask.apply_excerpt(text);
     tail.push(line.clone());
     match throttle.pass() {
         Some(0) => hand_on(line),
