@@ -323,3 +323,14 @@ fn builtins_and_schemas_are_data() {
         assert!(schema["properties"].is_object());
     }
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_without_end_and_a_full_stderr_have_an_exit_code() {
+    let project = bakery();
+    let endless = project.run(&["validate", "/dev/zero"]);
+    assert!(endless.code == 1 && endless.err.contains("longer than the limit"), "{endless:?}");
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let told = project.command(&["validate", "none.yml"]).stderr(full).status().unwrap();
+    assert_eq!(told.code(), Some(2));
+}

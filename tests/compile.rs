@@ -58,7 +58,7 @@ fn a_file_over_four_mebibytes_is_refused() {
     let compilation = compile("config.yml", &files).expect("it is there");
     assert!(compilation.plan.is_none());
     insta::assert_snapshot!(report(&compilation), @r"
-    error[file-too-large]: the file is 4194305 bytes long, the limit is 4194304
+    error[file-too-large]: the file is longer than the limit of 4194304 bytes
     --> config.yml:1:1
      = help: a config holds servers and rules; move everything else out of it
     ");

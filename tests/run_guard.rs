@@ -24,10 +24,17 @@ exec "$0" demo-server
 "#;
 
 fn hostile() -> (Project, Client, Vec<i32>) {
+    hostile_by(|_| ())
+}
+
+fn hostile_by(start: impl FnOnce(&mut std::process::Command)) -> (Project, Client, Vec<i32>) {
     let server = json!({ "name": "h", "command": "sh", "args": ["-c", HOSTILE.replace("$$", "$$$$"), env!("CARGO_BIN_EXE_mcplan")], "defer": false });
     let project = Project::new(&config(&[server], json!({})));
     project.write("pids", "");
-    let mut client = Client::start(&project, &[]);
+    let mut command = project.command(&["run", "--stdio"]);
+    start(&mut command);
+    let mut client = Client::spawn(command, support::client::Era::Session);
+    client.initialize("2025-11-25");
     assert_eq!(client.text("mcp__h__echo", json!({ "text": "up" })), "up");
     let pids: Vec<_> = project.read("pids").lines().map(|line| line.parse().unwrap()).collect();
     assert_eq!(pids.len(), 4);
@@ -80,6 +87,17 @@ fn nothing_survives_a_killed_executor() {
     kill(executor(client.pid()), Signal::SIGKILL).unwrap();
     let (status, log) = client.ended();
     assert_eq!(status.code(), Some(128 + 9), "{log}");
+    assert!(pids.iter().all(|pid| !lives(*pid)));
+}
+
+#[test]
+fn nothing_survives_a_killed_process_group() {
+    use std::os::unix::process::CommandExt as _;
+    let (_project, client, pids) = hostile_by(|command| {
+        command.process_group(0);
+    });
+    nix::sys::signal::killpg(Pid::from_raw(client.pid()), Signal::SIGKILL).unwrap();
+    client.ended();
     assert!(pids.iter().all(|pid| !lives(*pid)));
 }
 

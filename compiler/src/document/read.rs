@@ -13,7 +13,7 @@ pub const MAX_BYTES: usize = 4 << 20;
 pub fn read(sources: &mut SourceMap, path: &str, bytes: &[u8]) -> (SourceId, Option<Diagnostic>) {
     if bytes.len() > MAX_BYTES {
         let id = sources.add(Source::new(path, ""));
-        let message = format!("the file is {} bytes long, the limit is {MAX_BYTES}", bytes.len());
+        let message = format!("the file is longer than the limit of {MAX_BYTES} bytes");
         let problem = Diagnostic::new(Code::FileTooLarge, Span::new(id, 0..0), message)
             .help("a config holds servers and rules; move everything else out of it");
         return (id, Some(problem));

@@ -102,7 +102,7 @@ impl NotMade {
         match self {
             Self::Refused(why) => report::error(format_args!("{what}: {why}")),
             Self::Errors(compilation, errors) => {
-                anstream::eprint!("{}", report::human(errors, compilation, true));
+                report::to_stderr(report::human(errors, compilation, true));
                 report::error(format_args!("{what}: the config would have new errors, so it is left as it is"));
             }
         }

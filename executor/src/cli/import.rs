@@ -43,7 +43,7 @@ impl Import {
         let mut texts = SourceMap::default();
         let (id, problem) = document::read(&mut texts, shown, &bytes);
         if let Some(problem) = problem {
-            anstream::eprint!("{}", render::human(&[problem], &texts, Human { styled: true, ..Human::default() }));
+            report::to_stderr(render::human(&[problem], &texts, Human { styled: true, ..Human::default() }));
             return Ok(Outcome::CouldNotFindOut);
         }
         let imported = import::import(&texts.get(id).text, shown, self.name.as_deref());

@@ -1,9 +1,11 @@
 //! Where a project's files are: the config, what it names, its lock.
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use mcplan_compiler::document::MAX_BYTES;
 use mcplan_compiler::lock::{Lock, LockError};
 use mcplan_compiler::source::{ReadError, Sources};
 use mcplan_compiler::{Compilation, Options, compile_with};
@@ -251,7 +253,12 @@ impl Sources for DiskSources<'_> {
         // The profile lies beside the main file and is named as that is.
         let beside_main = Path::new(path).parent() == self.main.parent() && path.starts_with(&*self.stem());
         let on_disk = if beside_main { PathBuf::from(path) } else { self.directory.join(home(path)) };
-        std::fs::read(&on_disk).map_err(|error| match error.kind() {
+        // More than is read at most is no longer of interest: a device has no end.
+        let whole = std::fs::File::open(&on_disk).and_then(|file| {
+            let mut bytes = Vec::new();
+            file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map(|_| bytes)
+        });
+        whole.map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => ReadError::Missing,
             std::io::ErrorKind::IsADirectory => ReadError::Failed("it is a directory".to_owned()),
             _ => ReadError::Failed(error.to_string()),

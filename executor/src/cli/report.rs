@@ -54,19 +54,25 @@ impl fmt::Display for CouldNot {
 
 impl std::error::Error for CouldNot {}
 
+/// Prints a text to stderr, as it is. Where stderr is full or closed the exit code still says how it went.
+pub(super) fn to_stderr(text: impl fmt::Display) {
+    use std::io::Write as _;
+    let _unwritten = write!(anstream::stderr(), "{text}");
+}
+
 /// Prints an error to stderr.
 pub(super) fn error(message: impl fmt::Display) {
-    anstream::eprintln!("error: {message}");
+    to_stderr(format_args!("error: {message}\n"));
 }
 
 /// Prints a warning to stderr.
 pub(super) fn warning(message: impl fmt::Display) {
-    anstream::eprintln!("warning: {message}");
+    to_stderr(format_args!("warning: {message}\n"));
 }
 
 /// Prints something worth knowing to stderr.
 pub(super) fn note(message: impl fmt::Display) {
-    anstream::eprintln!("{message}");
+    to_stderr(format_args!("{message}\n"));
 }
 
 /// Prints a result to stdout, as it is.
@@ -140,7 +146,7 @@ impl fmt::Display for Count {
 
 /// Prints the diagnostics of a compilation to stderr for a person.
 pub(super) fn diagnostics(compilation: &Compilation) {
-    anstream::eprint!("{}", human(&compilation.diagnostics, compilation, true));
+    to_stderr(human(&compilation.diagnostics, compilation, true));
 }
 
 /// The diagnostics as a person reads them.

@@ -75,6 +75,8 @@ mod linux {
     use nix::sys::signalfd::SignalFd;
     use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
     use nix::unistd::{Pid, getpid, getppid};
+    use std::io::IsTerminal as _;
+    use std::os::unix::process::CommandExt as _;
     use std::time::Duration;
 
     /// How long what is killed may take to go.
@@ -94,16 +96,24 @@ mod linux {
         // Blocked before the start, so that none falls between it and the first read; `adopt` unblocks them again.
         watched().thread_block()?;
         let signals = SignalFd::new(&watched())?;
-        let executor =
-            std::process::Command::new(super::own_program()?).args(args).env(GUARD, getpid().to_string()).spawn()?;
-        let executor = Pid::from_raw(i32::try_from(executor.id()).map_err(std::io::Error::other)?);
-        let status = watch(&signals, executor)?;
+        let mut executor = std::process::Command::new(super::own_program()?);
+        executor.args(args).env(GUARD, getpid().to_string());
+        // Hosts kill whole process groups, and one SIGKILL must not take both. Where stdin is a terminal the executor
+        // has to stay in the group that may read it.
+        let apart = !std::io::stdin().is_terminal();
+        if apart {
+            executor.process_group(0);
+        }
+        let executor = Pid::from_raw(i32::try_from(executor.spawn()?.id()).map_err(std::io::Error::other)?);
+        let status = watch(&signals, executor, apart)?;
         crate::runtime::process::sweep(BURIAL);
         Ok(ExitCode::from(status))
     }
 
     /// Hands signals on until the executor has ended.
-    fn watch(signals: &SignalFd, executor: Pid) -> std::io::Result<u8> {
+    ///
+    /// One that a terminal sent to the whole group has reached an executor of this group already.
+    fn watch(signals: &SignalFd, executor: Pid, apart: bool) -> std::io::Result<u8> {
         loop {
             // A child that ended before the first read has left its SIGCHLD pending.
             let Some(info) = signals.read_signal()? else { continue };
@@ -114,7 +124,7 @@ mod linux {
                         return Ok(status);
                     }
                 }
-                Some(signal) if info.ssi_code != SI_KERNEL => {
+                Some(signal) if apart || info.ssi_code != SI_KERNEL => {
                     let _ = kill(executor, signal);
                 }
                 _ => {}
