@@ -361,3 +361,31 @@ fn the_demo_server_behind_us_answers_like_the_demo_server() {
     behind.end();
     direct.end();
 }
+
+#[test]
+fn an_agent_sees_and_calls_only_what_is_its_own() {
+    let server = |name: &str| scripted(name, &json!({ "tools": ["echo", "drop", "look"] }), json!({ "defer": false }));
+    let more = json!({
+        "policy": { "deny": ["mcp:call:*:drop"] },
+        "agents": { "lead": {}, "guest": { "tools": ["one__*"], "policy": { "deny": ["mcp:call:one:look"] } } },
+    });
+    let project = Project::new(&config(&[server("one"), server("two")], more));
+
+    let mut lead = Client::start(&project, &["--agent", "lead"]);
+    let all = ["mcp__one__echo", "mcp__one__look", "mcp__two__echo", "mcp__two__look"];
+    assert_eq!(lead.names_when(|names| names.len() == all.len()), all);
+    lead.end();
+
+    let mut guest = Client::start(&project, &["--agent", "guest"]);
+    assert_eq!(guest.names_when(|names| !names.is_empty()), ["mcp__one__echo"]);
+    assert_eq!(guest.text("mcp__one__echo", json!({ "a": 1 })), r#"{"a":1}"#);
+    // Whatever the reason, it isn't there.
+    for hidden in ["mcp__one__look", "mcp__one__drop", "mcp__two__echo", "mcp__two__nothing"] {
+        let unknown = guest.error("tools/call", json!({ "name": hidden }));
+        assert!(unknown.to_string().contains(&format!("unknown tool: {hidden}")), "{unknown}");
+    }
+    guest.end();
+
+    let nobody = project.run(&["run", "--stdio", "--agent", "nobody"]);
+    assert!(nobody.code == 2 && nobody.err.contains("the agents are guest, lead"), "{nobody:?}");
+}
