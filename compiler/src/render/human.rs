@@ -37,7 +37,10 @@ pub fn human(diagnostics: &[Diagnostic], sources: &SourceMap, how: Human) -> Str
     }
     let left = diagnostics.len().saturating_sub(how.limit);
     if left > 0 {
-        out += &format!("… and {left} more {}\n\n", if left == 1 { "problem" } else { "problems" });
+        out += &format!(
+            "… and {left} more {}; `mcplan validate --format json` shows all\n\n",
+            if left == 1 { "problem" } else { "problems" }
+        );
     }
     out
 }

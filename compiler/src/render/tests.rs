@@ -98,9 +98,11 @@ fn the_worst_problems_are_shown_and_the_rest_counted() {
     let shown = show(&many, &sources);
     assert_eq!(shown.matches("warning[syntax]").count(), 19);
     assert!(shown.contains("error[syntax]: problem 30"), "an error is never among what is left out");
-    assert!(shown.ends_with("… and 11 more problems\n\n"), "{shown}");
+    assert!(shown.ends_with("… and 11 more problems; `mcplan validate --format json` shows all\n\n"), "{shown}");
     assert!(show(&many[..20], &sources).ends_with("^\n\n"));
-    assert!(show(&many[..21], &sources).ends_with("… and 1 more problem\n\n"));
+    assert!(
+        show(&many[..21], &sources).ends_with("… and 1 more problem; `mcplan validate --format json` shows all\n\n")
+    );
     assert_eq!(show(&[], &sources), "");
 }
 
