@@ -48,14 +48,14 @@ mod tests {
             ("./a/config.yml", "a/config.yml"),
             (".//config.yml", "config.yml"),
             ("../config.yml", "../config.yml"),
-            ("/work/repo/a/config.yml", "a/config.yml"),
-            ("/work/repository/config.yml", "/work/repository/config.yml"),
+            ("/srv/repo/a/config.yml", "a/config.yml"),
+            ("/srv/repository/config.yml", "/srv/repository/config.yml"),
             ("/etc/config.yml", "/etc/config.yml"),
         ] {
-            assert_eq!(relative(path, Some("/work/repo")), seen, "{path}");
-            assert_eq!(relative(path, Some("/work/repo/")), seen, "{path}");
+            assert_eq!(relative(path, Some("/srv/repo")), seen, "{path}");
+            assert_eq!(relative(path, Some("/srv/repo/")), seen, "{path}");
         }
-        assert_eq!(relative("/work/repo/x", None), "/work/repo/x");
+        assert_eq!(relative("/srv/repo/x", None), "/srv/repo/x");
         assert_eq!(relative("/x", Some("/")), "x");
     }
 
