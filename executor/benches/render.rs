@@ -37,12 +37,12 @@ fn render(bencher: Bencher<'_, '_>, count: usize, limit: Limit<'_>) {
     bencher.bench_local(|| block.render(black_box(&shown), &servers));
 }
 
-#[divan::bench(args = [20, 200, 2_000, 10_000])]
+#[divan::bench(args = [20, 100, 1_000, 10_000])]
 fn budget_2000(bencher: Bencher<'_, '_>, count: usize) {
     render(bencher, count, Limit::Chars(2_000));
 }
 
-#[divan::bench(args = [200, 2_000, 10_000])]
+#[divan::bench(args = [100, 1_000, 10_000])]
 fn cut_descriptions(bencher: Bencher<'_, '_>, count: usize) {
     render(bencher, count, Limit::Chars(count * 120 + 1_000));
 }
@@ -53,7 +53,7 @@ fn most_names(bencher: Bencher<'_, '_>, count: usize) {
 }
 
 #[cfg(feature = "tokens")]
-#[divan::bench(args = [200, 10_000])]
+#[divan::bench(args = [100, 10_000])]
 fn budget_500_tokens(bencher: Bencher<'_, '_>, count: usize) {
     let counter = mcplan_executor::core::tokens::counter().expect("the feature is on");
     render(bencher, count, Limit::Tokens(500, counter));

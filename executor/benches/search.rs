@@ -32,19 +32,19 @@ fn tools(count: usize) -> Vec<Document> {
     (0..count).map(tool).collect()
 }
 
-#[divan::bench(args = [200, 2_000, 10_000])]
+#[divan::bench(args = [100, 1_000, 10_000])]
 fn index(bencher: Bencher<'_, '_>, count: usize) {
     bencher.with_inputs(|| tools(count)).bench_values(Index::new);
 }
 
-#[divan::bench(args = [200, 2_000, 10_000])]
+#[divan::bench(args = [100, 1_000, 10_000])]
 fn sentence(bencher: Bencher<'_, '_>, count: usize) {
     let index = Index::new(tools(count));
     let query = "I need to close the open pull requests of this repository and tell the customer by mail";
     bencher.bench(|| index.search(black_box(query), 10, |_| true));
 }
 
-#[divan::bench(args = [200, 2_000, 10_000])]
+#[divan::bench(args = [100, 1_000, 10_000])]
 fn name(bencher: Bencher<'_, '_>, count: usize) {
     let index = Index::new(tools(count));
     bencher.bench(|| index.search(black_box("mcp__server3__update_issue_0"), 10, |_| true));
