@@ -2,8 +2,11 @@
 //!
 //! What a server said is kept byte for byte inside its tokens; only white space between tokens is ours to change.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
 /// Lays JSON text out with two spaces a level and a final newline. Tokens are copied as they stand.
@@ -238,6 +241,16 @@ pub fn digest(bytes: &[u8]) -> String {
 /// Lower-case hex of `bytes`.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// `value`, which serializes as an object, as JSON text with its own fields sorted and each field's text as it is.
+///
+/// # Panics
+/// Never for the types of this crate: see [`text`].
+pub fn sorted_fields<T: Serialize>(value: &T) -> String {
+    let fields: BTreeMap<String, Box<RawValue>> =
+        serde_json::from_str(&text(value)).expect("it serializes as an object");
+    text(&fields)
 }
 
 /// `value` as JSON text with our own keys sorted at every level that comes from a map.

@@ -61,7 +61,21 @@ pub enum Event {
         /// What.
         message: String,
     },
-    /// A tool can't be used.
+    /// What a server says isn't what was locked; it is used all the same.
+    ServerDrifted {
+        /// Its name.
+        server: ServerName,
+        /// What changed, with the rule and its class.
+        change: String,
+    },
+    /// What a server says isn't what was locked, and none of its tools is offered.
+    ServerRefused {
+        /// Its name.
+        server: ServerName,
+        /// What changed, with the rule and its class.
+        reason: String,
+    },
+    /// A tool can't be used, or isn't what was locked.
     ToolQuarantined {
         /// Its server.
         server: ServerName,
@@ -135,6 +149,8 @@ impl Event {
             Self::ServerConnectFailed { .. } => "server.connect_failed",
             Self::ServerListChanged { .. } => "server.list_changed",
             Self::ServerWarning { .. } => "server.warning",
+            Self::ServerDrifted { .. } => "server.drifted",
+            Self::ServerRefused { .. } => "server.refused",
             Self::ToolQuarantined { .. } => "tool.quarantined",
             Self::ToolInvoked { .. } => "tool.invoked",
             Self::ToolPromoted { .. } => "tool.promoted",
@@ -152,6 +168,8 @@ impl Event {
             Self::ServerConnectFailed { .. }
             | Self::ServerDisconnected { .. }
             | Self::ServerWarning { .. }
+            | Self::ServerDrifted { .. }
+            | Self::ServerRefused { .. }
             | Self::ToolQuarantined { .. }
             | Self::BlockOverBudget { .. }
             | Self::PlanRejected { .. } => tracing::warn!("{self}"),
@@ -181,6 +199,8 @@ impl fmt::Display for Event {
                 write!(f, "{server}: {old_count} tools before, {new_count} now")
             }
             Self::ServerWarning { server, message } => write!(f, "{server}: {message}"),
+            Self::ServerDrifted { server, change } => write!(f, "{server}: {change}"),
+            Self::ServerRefused { server, reason } => write!(f, "{server}: none of its tools is offered: {reason}"),
             Self::ToolQuarantined { server, tool, reason } => write!(f, "{server}: {tool}: {reason}"),
             Self::ToolInvoked { server, tool, latency_ms, success, result_chars } => {
                 let outcome = if *success { "ok" } else { "error" };

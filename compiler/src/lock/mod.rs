@@ -178,9 +178,24 @@ impl Lock {
         serde_json::from_str(text).map_err(broken)
     }
 
-    /// The text of the file: two-space JSON and a final newline; the same lock, the same bytes.
+    /// The text of the file: two-space JSON with our own keys sorted, what servers said in their order, and a final
+    /// newline; the same lock, the same bytes.
     pub fn text(&self) -> String {
-        json::pretty(&json::text(self))
+        let servers: Vec<_> = self
+            .catalog
+            .iter()
+            .map(|(name, server)| format!("{}:{}", json::string(name.as_str()), json::sorted_fields(server)))
+            .collect();
+        let plan = serde_json::to_value(&self.plan).expect("a plan serializes");
+        let fields = format!(
+            "{{\"catalog\":{{{}}},\"lock_version\":{},\"plan\":{},\"revision\":{},\"sources\":{}}}",
+            servers.join(","),
+            self.lock_version,
+            json::canonical(&plan),
+            self.revision,
+            json::text(&self.sources),
+        );
+        json::pretty(&fields)
     }
 
     /// The catalog entries that still speak of the plan's servers: same transport, command, args and url.

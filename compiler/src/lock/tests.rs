@@ -54,6 +54,25 @@ fn text_and_back_is_the_same_lock() {
 }
 
 #[test]
+fn our_own_keys_are_sorted_and_a_servers_are_not() {
+    fn sorted(value: &serde_json::Value, at: &str) {
+        match value {
+            serde_json::Value::Object(map) => {
+                let keys: Vec<_> = map.keys().collect();
+                assert!(keys.is_sorted(), "{at}: {keys:?}");
+                map.iter().filter(|(key, _)| *key != "entry").for_each(|(key, value)| sorted(value, &format!("{at}/{key}")));
+            }
+            serde_json::Value::Array(items) => items.iter().for_each(|item| sorted(item, at)),
+            _ => {}
+        }
+    }
+    let text = lock(plan(vec![server("fs")]), &[READ], None).lock.text();
+    sorted(&serde_json::from_str(&text).unwrap(), "");
+    let (name, schema) = (text.find("\"name\": \"read\"").unwrap(), text.find("\"inputSchema\"").unwrap());
+    assert!(name < schema, "{text}");
+}
+
+#[test]
 fn what_only_moved_keeps_the_locked_text() {
     let first = lock(plan(vec![server("fs")]), &[READ, WRITE], None).lock;
     let second = lock(plan(vec![server("fs")]), &[WRITE, READ_AGAIN], Some(&first)).lock;

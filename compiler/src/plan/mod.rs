@@ -4,6 +4,7 @@
 //! serialises into the lock, and two plans are the same exactly when they serialise the same.
 
 mod agent;
+mod digested;
 mod filter;
 mod naming;
 mod policy;
@@ -11,6 +12,7 @@ mod serve;
 mod server;
 
 pub use agent::{Agent, LEAD};
+pub use digested::Digested;
 pub use filter::{Dropped, ToolFilter, tool_strings};
 pub use naming::{ExposedName, NameTable, Naming, OWN_TOOLS, sanitize, suffix};
 pub use policy::{OnDrift, Operation, Policy, Refusal, Rule, RuleError, SlashPattern, normalize_uri};
@@ -98,7 +100,8 @@ pub struct PromptTemplate {
     /// The file it came from as the config names it, or `builtin`.
     pub from: String,
     /// The minijinja text.
-    pub text: String,
+    #[serde(flatten)]
+    pub content: Digested,
 }
 
 impl Plan {

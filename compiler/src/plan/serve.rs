@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::Disclosure;
 use crate::interpolate::Template;
 use crate::name::ServerName;
+use crate::plan::Digested;
 
 /// How agents are served.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -62,5 +63,5 @@ pub struct Plugin {
     /// Whether its servers run although `mcp.enabled` is false.
     pub activate: bool,
     /// What it printed when the plan was made; `null` when it wasn't run.
-    pub output: Option<String>,
+    pub output: Option<Digested>,
 }

@@ -21,7 +21,7 @@ use crate::config::{Config, ServerEntry};
 use crate::diagnostic::{Diagnostic, Severity, shown};
 use crate::expectation::Expectation;
 use crate::pattern::Pattern;
-use crate::plan::{Concurrency, Naming, Plan};
+use crate::plan::{Concurrency, Digested, Naming, Plan};
 use crate::source::{SourceMap, Sources, Span, Spanned};
 
 pub(crate) use derive::derive as derive_name;
@@ -178,8 +178,8 @@ impl Resolver<'_> {
         diagnostic
     }
 
-    fn plugin_output(&self, name: &str) -> Option<String> {
-        self.plugins.get(name).map(|output| output.text.clone())
+    fn plugin_output(&self, name: &str) -> Option<Digested> {
+        self.plugins.get(name).map(|output| Digested::new(output.text.clone()))
     }
 
     fn naming(&mut self, config: &Config, mcp: &crate::config::Mcp) -> Naming {

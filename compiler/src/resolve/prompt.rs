@@ -3,7 +3,7 @@
 use crate::code::Code;
 use crate::config::{self, Config};
 use crate::diagnostic::{Diagnostic, shown};
-use crate::plan::{Budget, Prompt, PromptTemplate};
+use crate::plan::{Budget, Digested, Prompt, PromptTemplate};
 use crate::prompt_template;
 use crate::source::{Source, Span, Spanned, beside};
 
@@ -114,7 +114,7 @@ impl Resolver<'_> {
     }
 
     fn prompt_template(&mut self, written: Option<&Spanned<String>>) -> PromptTemplate {
-        let builtin = PromptTemplate { from: "builtin".to_owned(), text: prompt_template::BUILTIN.to_owned() };
+        let builtin = PromptTemplate { from: "builtin".to_owned(), content: Digested::new(prompt_template::BUILTIN) };
         let Some(written) = written else { return builtin };
         let path = written.value.clone();
         // Before anything can go wrong with it: one that is missing is watched too, until it is there.
@@ -140,7 +140,7 @@ impl Resolver<'_> {
             }
         };
         self.check_template(&path, &text, written.at);
-        PromptTemplate { from: path, text }
+        PromptTemplate { from: path, content: Digested::new(text) }
     }
 
     /// Reports what is wrong with a template in the template itself.

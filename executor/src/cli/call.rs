@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::caller;
 use super::project::{Project, Which};
 use super::report::{self, CouldNot, Outcome};
-use super::run::program;
+use super::run::{Trust, or_outcome, program};
 use super::with_servers;
 use crate::core::caller::Caller;
 use crate::core::catalog::{Catalog, Listing};
@@ -41,7 +41,7 @@ impl CallCommand {
     pub(super) fn run(&self, which: &Which) -> anyhow::Result<Outcome> {
         let asked = Asked { name: self.tool.clone(), arguments: self.arguments()?, meta: Map::new() };
         let project = Project::find(which)?;
-        let program = match program(&project, project.compile()?)? {
+        let program = match or_outcome(program(&project, Trust::Config, Some(project.compile()?)))? {
             Ok(program) => program,
             Err(outcome) => return Ok(outcome),
         };

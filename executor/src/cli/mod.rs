@@ -177,7 +177,7 @@ fn caller(plan: &Plan, agent: Option<&str>, workspace: Option<&Path>) -> Result<
 /// A plan and what its servers list.
 fn snapshot(plan: &Plan, listings: &BTreeMap<ServerName, Listing>) -> Result<Snapshot, CouldNot> {
     let catalog = Catalog::build(plan, listings);
-    let template = Template::parse(&plan.prompt.template.text)
+    let template = Template::parse(plan.prompt.template.content.text())
         .map_err(|error| CouldNot::new(format!("the prompt template: {error}")))?;
     let plan = std::sync::Arc::new(plan.clone());
     let snapshot = Snapshot::new(0, plan, catalog.into(), BTreeMap::new(), template.into());

@@ -159,10 +159,12 @@ pub(super) fn human(diagnostics: &[Diagnostic], compilation: &Compilation, style
 /// # Errors
 /// When there is no plan: what was asked about does not hold.
 pub(super) fn plan(compilation: Compilation) -> Result<Compilation, Outcome> {
-    if compilation.plan.is_some() {
-        return Ok(compilation);
-    }
-    diagnostics(&compilation);
+    if compilation.plan.is_some() { Ok(compilation) } else { Err(refused(&compilation)) }
+}
+
+/// Prints the problems of a compilation that gives no plan.
+pub(super) fn refused(compilation: &Compilation) -> Outcome {
+    diagnostics(compilation);
     error(Count::of(&compilation.diagnostics, false));
-    Err(Outcome::DoesNotHold)
+    Outcome::DoesNotHold
 }

@@ -6,12 +6,14 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use mcplan_compiler::Compilation;
+use mcplan_compiler::plan::Budget;
 use mcplan_compiler::prompt_template::Template;
 use tokio_util::sync::CancellationToken;
 
 use super::caller;
 use super::project::{Project, Which};
 use super::report::{self, CouldNot, Outcome};
+use crate::core::baseline::Baseline;
 use crate::core::caller::Caller;
 use crate::core::session::{Disclosure, DisclosureSetting};
 use crate::core::tokens;
@@ -40,6 +42,12 @@ pub(super) struct Run {
     /// How a session learns of deferred tools [default: `serve.disclosure`]
     #[arg(long, value_enum, value_name = "MODE")]
     disclosure: Option<DisclosureArgument>,
+    /// Serve only what is locked: refuse a config that its lock doesn't fit, hide tools that aren't in the lock
+    #[arg(long)]
+    locked: bool,
+    /// Serve the lock alone; the config is not even read
+    #[arg(long, conflicts_with = "locked")]
+    frozen: bool,
     /// Don't follow changes of the files
     #[arg(long)]
     no_watch: bool,
@@ -80,8 +88,10 @@ impl Run {
 
     pub(super) fn run(&self, which: &Which) -> anyhow::Result<Outcome> {
         process::guard::adopt()?;
-        let project = Project::find(which)?;
-        let program = match program(&project, compile(&project)?)? {
+        let trust = self.trust();
+        let project = if trust == Trust::Frozen { Project::find_locked(which)? } else { Project::find(which)? };
+        let judged = compile(&project, trust).and_then(|compilation| program(&project, trust, compilation));
+        let program = match or_outcome(judged)? {
             Ok(program) => program,
             Err(outcome) => return Ok(outcome),
         };
@@ -93,6 +103,14 @@ impl Run {
         runtime.shutdown_background();
         process::sweep(std::time::Duration::from_secs(2));
         outcome
+    }
+
+    fn trust(&self) -> Trust {
+        match (self.locked, self.frozen) {
+            (_, true) => Trust::Frozen,
+            (true, false) => Trust::Locked,
+            (false, false) => Trust::Config,
+        }
     }
 
     async fn serve(&self, project: Project, program: Program, caller: Caller) -> anyhow::Result<Outcome> {
@@ -127,91 +145,143 @@ impl Run {
 
     fn follow(&self, project: &Project, executor: &Executor) -> anyhow::Result<tokio::task::JoinHandle<()>> {
         let project = project.clone();
+        let trust = self.trust();
         let watcher = if self.no_watch {
             None
         } else {
-            let files = [project.config.clone(), project.lock.clone()];
-            Some(Watcher::new(&files).map_err(|error| {
+            Some(Watcher::new(&watched(&project, trust)).map_err(|error| {
                 CouldNot::new(format!("the config's directory can't be watched: {error}; --no-watch does without"))
             })?)
         };
         let signals = Signals::new()?;
-        Ok(tokio::spawn(follow(executor.clone(), watcher, Arc::new(move || load(&project)), signals)))
+        Ok(tokio::spawn(follow(executor.clone(), watcher, Arc::new(move || load(&project, trust)), signals)))
+    }
+}
+
+/// What decides: the config, or the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// The config; the lock is a baseline, as far as it still speaks of the same servers.
+    Config,
+    /// The config, which must be the one that was locked; nothing is served that isn't in the lock.
+    Locked,
+    /// The lock; no config is read.
+    Frozen,
+}
+
+/// The files that are read and looked for in any case.
+fn watched(project: &Project, trust: Trust) -> Vec<PathBuf> {
+    match trust {
+        Trust::Config | Trust::Locked => vec![project.config.clone(), project.lock.clone()],
+        Trust::Frozen => vec![project.lock.clone()],
     }
 }
 
 /// What the files of a project say now.
-fn load(project: &Project) -> Loaded {
-    let mut files = vec![project.config.clone(), project.lock.clone()];
-    let compilation = match compile(project) {
-        Ok(compilation) => compilation,
-        Err(problem) => return Loaded { program: Err(problem.to_string()), files, warnings: Vec::new() },
-    };
-    files.extend(project.files(&compilation));
-    let mut warnings = Vec::new();
-    let program = match judge(project, &compilation) {
-        Ok((program, stale)) => {
-            warnings.extend(stale);
-            Ok(program)
-        }
-        Err(Refused::Config) => {
-            // Where a template is wrong, it is watched too: mending it must be noticed.
-            Err(report::human(&compilation.diagnostics, &compilation, false).trim_end().to_owned())
-        }
-        Err(Refused::Other(problem)) => Err(problem.to_string()),
+fn load(project: &Project, trust: Trust) -> Loaded {
+    let mut files = watched(project, trust);
+    let judged = compile(project, trust).and_then(|compilation| {
+        files.extend(compilation.iter().flat_map(|compilation| project.files(compilation)));
+        judge(project, trust, compilation)
+    });
+    let (program, warnings) = match judged {
+        Ok((program, stale)) => (Ok(program), stale.into_iter().collect()),
+        Err(refused) => (Err(refused.to_string()), Vec::new()),
     };
     Loaded { program, files, warnings }
 }
 
-/// Compiles what is to be run: its plugins are asked, and one that fails costs only its own servers.
-fn compile(project: &Project) -> Result<Compilation, CouldNot> {
-    let (compilation, failed) = project.compile_and_run_plugins()?;
-    failed.iter().for_each(|failure| tracing::warn!("{failure}"));
-    Ok(compilation)
+/// Compiles what is to be run: its plugins are asked, and one that fails costs only its own servers. Where the lock
+/// decides, what the plugins printed is in it; and where it alone does, there is nothing to compile.
+fn compile(project: &Project, trust: Trust) -> Result<Option<Compilation>, Refused> {
+    match trust {
+        Trust::Config => {
+            let (compilation, failed) = project.compile_and_run_plugins()?;
+            failed.iter().for_each(|failure| tracing::warn!("{failure}"));
+            Ok(Some(compilation))
+        }
+        Trust::Locked => Ok(Some(project.compile()?)),
+        Trust::Frozen => Ok(None),
+    }
 }
 
-enum Refused {
-    Config,
-    Other(CouldNot),
+/// Why there is nothing to run.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refused {
+    /// The config has errors; this is the report.
+    // Where a template is wrong, it is watched too: mending it must be noticed.
+    #[error("{}", report::human(&.0.diagnostics, .0, false).trim_end())]
+    Config(Box<Compilation>),
+    /// The lock isn't there, or isn't the config's.
+    #[error("{0}")]
+    Lock(String),
+    #[error(transparent)]
+    Other(#[from] CouldNot),
 }
 
 /// The program of a compilation, with the lock, as far as it still speaks of the plan's servers; and what to say when it
 /// no longer fits.
-fn judge(project: &Project, compilation: &Compilation) -> Result<(Program, Option<String>), Refused> {
-    let Some(plan) = &compilation.plan else { return Err(Refused::Config) };
-    let other = |message: String| Refused::Other(CouldNot::new(message));
-    let template = Template::parse(&plan.prompt.template.text).map_err(|error| other(error.to_string()))?;
-    if matches!(plan.prompt.budget, mcplan_compiler::plan::Budget::Tokens(_)) {
-        tokens::counter().map_err(|error| other(error.to_string()))?;
-    }
-    let lock = match project.read_lock() {
-        Ok(lock) => lock,
-        Err(problem) => return Err(other(problem.to_string())),
+fn judge(
+    project: &Project,
+    trust: Trust,
+    compilation: Option<Compilation>,
+) -> Result<(Program, Option<String>), Refused> {
+    let lock = project.read_lock().map_err(|problem| CouldNot::new(problem.to_string()))?;
+    let (plan, lock, stale) = match (compilation, lock) {
+        (_, None) if trust != Trust::Config => {
+            return Err(Refused::Lock(format!("no lock here ({}): run 'mcplan lock'", project.lock.display())));
+        }
+        (None, lock) => {
+            let plan = lock.as_ref().map(|lock| lock.plan.clone());
+            (plan.ok_or_else(|| CouldNot::new("there is neither a config nor a lock"))?, lock, None)
+        }
+        (Some(compilation), lock) => {
+            let Some(plan) = compilation.plan.clone() else { return Err(Refused::Config(Box::new(compilation))) };
+            let sources = project.sources(&compilation);
+            let drifts = lock.as_ref().map(|lock| lock.check(&plan, &sources)).unwrap_or_default();
+            let path = project.lock.display();
+            if trust == Trust::Locked && !drifts.is_empty() {
+                let reasons: Vec<_> = drifts.iter().map(|drift| format!("  {drift}")).collect();
+                let config = project.config.display();
+                return Err(Refused::Lock(format!(
+                    "{path} doesn't fit {config}: run 'mcplan lock'\n{}",
+                    reasons.join("\n")
+                )));
+            }
+            let stale = (!drifts.is_empty())
+                .then(|| format!("lock-stale: {path} doesn't fit the config any more; run 'mcplan lock'"));
+            (plan, lock, stale)
+        }
     };
-    let is_stale = lock.as_ref().is_some_and(|lock| !lock.check(plan, &project.sources(compilation)).is_empty());
-    let stale = is_stale
-        .then(|| format!("lock-stale: {} doesn't fit the config any more; run 'mcplan lock'", project.lock.display()));
+    let template = Template::parse(plan.prompt.template.content.text()).map_err(|error| CouldNot::new(error.to_string()))?;
+    if matches!(plan.prompt.budget, Budget::Tokens(_)) {
+        tokens::counter().map_err(|error| CouldNot::new(error.to_string()))?;
+    }
     let program = Program {
-        plan: Arc::new(plan.clone()),
-        lock: lock.map(Arc::new),
+        plan: Arc::new(plan),
+        baseline: lock.map(|lock| Arc::new(Baseline::new(lock, trust != Trust::Config))),
         template: Arc::new(template),
         places: Arc::new(Places::of_machine(&project.directory)),
     };
     Ok((program, stale))
 }
 
-/// The program of a project at start; what is wrong with the config is printed.
-pub(super) fn program(project: &Project, compilation: Compilation) -> anyhow::Result<Result<Program, Outcome>> {
-    let compilation = match report::plan(compilation) {
-        Ok(compilation) => compilation,
-        Err(outcome) => return Ok(Err(outcome)),
-    };
-    match judge(project, &compilation) {
-        Ok((program, stale)) => {
-            stale.iter().for_each(|stale| tracing::warn!("{stale}"));
-            Ok(Ok(program))
+/// The program of a project at start.
+pub(super) fn program(project: &Project, trust: Trust, compilation: Option<Compilation>) -> Result<Program, Refused> {
+    let (program, stale) = judge(project, trust, compilation)?;
+    stale.iter().for_each(|stale| tracing::warn!("{stale}"));
+    Ok(program)
+}
+
+/// A program, or how the command ends without one; why is printed.
+pub(super) fn or_outcome(judged: Result<Program, Refused>) -> anyhow::Result<Result<Program, Outcome>> {
+    match judged {
+        Ok(program) => Ok(Ok(program)),
+        Err(Refused::Config(compilation)) => Ok(Err(report::refused(&compilation))),
+        Err(Refused::Lock(message)) => {
+            report::error(message);
+            Ok(Err(Outcome::DoesNotHold))
         }
-        Err(Refused::Config) => Ok(Err(Outcome::DoesNotHold)),
         Err(Refused::Other(problem)) => Err(problem.into()),
     }
 }

@@ -3,7 +3,6 @@
 //! Built anew whenever a list or the plan changes; the same listings and plan give the same catalog, whatever
 //! connected first. Holds no handle and no session.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
@@ -25,10 +24,10 @@ pub struct Listing {
     pub tools: Vec<Arc<Entry<Tool>>>,
     /// Tools of which the lock has only the name.
     pub names_only: Vec<String>,
-    /// What the server wants the model to know.
-    pub instructions: Option<String>,
     /// Tools that can't be used, with the reason.
     pub quarantined: Vec<Quarantined>,
+    /// Tools that the lock speaks against, with the reason, by the server's own names.
+    pub distrusted: BTreeMap<String, Hidden>,
     /// Whether each tool said that it changes nothing, as it was locked or, without a lock, first seen. A later word of
     /// the server's doesn't count.
     pub read_only: BTreeMap<String, bool>,
@@ -39,8 +38,8 @@ impl From<&LockedServer> for Listing {
         Self {
             tools: locked.tools.0.iter().cloned().map(Arc::new).collect(),
             names_only: locked.filtered.iter().map(|tool| tool.name.clone()).collect(),
-            instructions: locked.introduction.instructions.clone(),
             quarantined: Vec::new(),
+            distrusted: BTreeMap::new(),
             read_only: hints(&locked.tools.0),
         }
     }
@@ -54,13 +53,28 @@ fn hints(tools: &[Entry<Tool>]) -> BTreeMap<String, bool> {
 }
 
 impl Listing {
-    /// What a server said, in the lock's text wherever only the spelling differs. `before` is what was known of it;
-    /// `as_locked` makes of a text what a lock would hold in its place.
-    pub fn observed(
+    /// What a server said, with nothing to hold it against but what was known of it `before`.
+    pub fn observed(observed: &Observed, before: Option<&Self>) -> Self {
+        Self::said(observed, &observed.tools, None, before)
+    }
+
+    /// What a server said, held against its lock entry: in the lock's text wherever only the spelling differs.
+    /// `as_locked` is the same with places named as the lock does.
+    pub fn held(
         observed: &Observed,
+        as_locked: &Observed,
+        locked: Option<&LockedServer>,
+        distrusted: BTreeMap<String, Hidden>,
+        before: Option<&Self>,
+    ) -> Self {
+        Self { distrusted, ..Self::said(observed, &as_locked.tools, locked, before) }
+    }
+
+    fn said(
+        observed: &Observed,
+        as_locked: &[Entry<Tool>],
         locked: Option<&LockedServer>,
         before: Option<&Self>,
-        as_locked: impl Fn(&str) -> String,
     ) -> Self {
         let known: BTreeMap<_, _> =
             locked.iter().flat_map(|locked| &locked.tools.0).map(|tool| (tool.digest.as_str(), tool)).collect();
@@ -70,16 +84,14 @@ impl Listing {
         if let Some(locked) = locked {
             read_only.extend(hints(&locked.tools.0));
         }
-        let text = |tool: &Entry<Tool>| {
-            let changed = if known.is_empty() { None } else { tool.map_strings(|text| Cow::Owned(as_locked(text))) };
-            let digest = changed.as_ref().unwrap_or(tool).digest.as_str();
-            known.get(digest).map_or(tool, |tool| *tool).clone()
+        let text = |(tool, as_locked): (&Entry<Tool>, &Entry<Tool>)| {
+            Arc::new(known.get(as_locked.digest.as_str()).map_or(tool, |locked| *locked).clone())
         };
         Self {
-            tools: observed.tools.iter().map(|tool| Arc::new(text(tool))).collect(),
+            tools: observed.tools.iter().zip(as_locked).map(text).collect(),
             names_only: Vec::new(),
-            instructions: observed.introduction.instructions.clone(),
             quarantined: observed.quarantined.clone(),
+            distrusted: BTreeMap::new(),
             read_only,
         }
     }
@@ -117,6 +129,12 @@ pub enum Hidden {
     Quarantined(String),
     /// The lock knows its name only; lock again to have its text.
     NoText,
+    /// It isn't in the lock, and nothing else is offered.
+    NotLocked,
+    /// What the server says of it isn't what was locked.
+    Drifted(String),
+    /// What the server says isn't what was locked, and none of its tools is offered.
+    Refused(String),
     /// This rule of the policy denies it; the agent's own policy when it is one.
     Rule(String),
     /// `default: deny`, and no rule allows it.
@@ -138,6 +156,9 @@ impl std::fmt::Display for Hidden {
             Self::Reserved => f.write_str("its name is one of mcplan's own tools or of `mcp.reserved`"),
             Self::Quarantined(reason) => write!(f, "it can't be used: {reason}"),
             Self::NoText => f.write_str("its text isn't locked; lock the server again"),
+            Self::NotLocked => f.write_str("it isn't in the lock, and only what is locked is served"),
+            Self::Drifted(why) => write!(f, "it isn't what was locked: {why}; lock again if that is wanted"),
+            Self::Refused(why) => write!(f, "its server isn't what was locked: {why}; lock again if that is wanted"),
             Self::Rule(rule) => write!(f, "policy denies it with `{rule}`"),
             Self::DeniedByDefault => f.write_str("policy denies by default, and no `allow` rule names it"),
             Self::NotReadOnly => f.write_str("policy is `read_only`, and it isn't known to change nothing"),
@@ -225,7 +246,8 @@ impl Catalog {
             let read_only = listing.read_only.get(&entry.known.name).copied().unwrap_or(false);
             let operation = Operation::Call { server: &server.name, tool: &entry.known.name, read_only };
             let kept = plan.keeps(server, &entry.known.name).map_err(hidden);
-            match kept.and_then(|()| plan.policy.decide(&operation).map_err(refused)) {
+            let trusted = || listing.distrusted.get(&entry.known.name).cloned().map_or(Ok(()), Err);
+            match kept.and_then(|()| plan.policy.decide(&operation).map_err(refused)).and_then(|()| trusted()) {
                 Err(why) => self.hide(exposed.as_str(), server, why),
                 Ok(()) => match renamed(&entry.raw, exposed.as_str()) {
                     Some(text) => tools.push(CatalogTool {

@@ -1,6 +1,7 @@
 //! What the executor decides, without IO: time, chance and ids come in as arguments, effects go out as values.
 
 pub mod activation;
+pub mod baseline;
 pub mod caller;
 pub mod catalog;
 pub mod coalesce;

@@ -113,6 +113,6 @@ impl Judged {
 
 /// Equal for programs that would run alike, whatever the files' bytes are.
 pub(super) fn digest(program: &Program) -> String {
-    let lock = program.lock.as_ref().map(|lock| lock.text()).unwrap_or_default();
+    let lock = program.baseline.as_ref().map(|baseline| baseline.lock().text()).unwrap_or_default();
     json::digest(format!("{}\n{lock}", program.plan.text()).as_bytes())
 }

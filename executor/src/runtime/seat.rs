@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcplan_compiler::lock::LockedServer;
+use mcplan_compiler::lock::{Item, Verdict};
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::observed::Observed;
 use mcplan_compiler::plan::Plan;
@@ -13,12 +13,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::connection::Connection;
-use super::places::Places;
 use super::server::{Command, Report};
+use super::supervisor::Program;
 use super::view::Link;
 use crate::core::catalog::Listing;
 use crate::core::lifecycle::{Epoch, State};
 use crate::core::snapshot::Health;
+use crate::event::Event;
 
 /// The longest that a replaced connection is kept for its calls when calls have no limit of their own, or a longer one.
 const DRAIN_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -114,11 +115,15 @@ pub(super) struct Seat {
     pub(super) next: Option<Instance>,
     /// What the server listed last, kept while it is down so that the list stays the same.
     listing: Option<Listing>,
+    /// What the instance that serves said, and the same with places named as the lock does.
+    as_locked: Option<(Arc<Observed>, Observed)>,
+    /// What has been told of how the server's words differ from the lock's.
+    told: Vec<Event>,
 }
 
 impl Seat {
     pub(super) fn new(current: Instance) -> Self {
-        Self { current, next: None, listing: None }
+        Self { current, next: None, listing: None, as_locked: None, told: Vec::new() }
     }
 
     /// Takes a report; `None` when it comes from an instance that was replaced and has nothing to say any more.
@@ -134,15 +139,36 @@ impl Seat {
         Some(News { listing: replaced.is_some(), replaced })
     }
 
-    /// Decides what is listed: what the server said, else what is locked of it, else what was listed before.
-    pub(super) fn refresh(&mut self, locked: Option<&LockedServer>, places: &Places) {
-        let said = self.current.observed.as_ref().filter(|observed| observed.tools_unknown.is_none());
+    /// Decides what is listed: what the server said, as far as the lock trusts it, else what is locked of it, else what
+    /// was listed before.
+    pub(super) fn refresh(&mut self, program: &Program) {
+        let name = self.current.server.clone();
+        let said = self.current.observed.clone().filter(|observed| observed.tools_unknown.is_none());
         let before = self.listing.as_ref();
-        let as_locked = |text: &str| places.replace(text).into_owned();
-        let said = said.map(|observed| Listing::observed(observed, locked, before, as_locked));
-        if let Some(listing) = said.or_else(|| locked.map(Listing::from)) {
-            self.listing = Some(listing);
-        }
+        let (listing, happened) = match (&program.baseline, said, program.plan.server(name.as_str())) {
+            (Some(baseline), Some(said), Some(server)) => {
+                let is_known = self.as_locked.as_ref().is_some_and(|(of, _)| Arc::ptr_eq(of, &said));
+                if !is_known {
+                    let mut as_locked = Observed::clone(&said);
+                    program.places.replace_in(&mut as_locked);
+                    self.as_locked = Some((said.clone(), as_locked));
+                }
+                let as_locked = self.as_locked.as_ref().map_or(&*said, |(_, as_locked)| as_locked);
+                let judgement = baseline.judge(&program.plan, server, as_locked);
+                let locked = baseline.server(&program.plan, &name);
+                let happened = happened(&name, &judgement.verdict);
+                (Some(Listing::held(&said, as_locked, locked, judgement.hidden, before)), happened)
+            }
+            (_, Some(said), _) => (Some(Listing::observed(&said, before)), Vec::new()),
+            (Some(baseline), None, _) => {
+                (baseline.server(&program.plan, &name).map(Listing::from), std::mem::take(&mut self.told))
+            }
+            (None, None, _) => (None, Vec::new()),
+        };
+        self.listing = listing.or_else(|| self.listing.take());
+        // Said once, however often it is looked at.
+        happened.iter().filter(|event| !self.told.contains(event)).for_each(Event::log);
+        self.told = happened;
     }
 
     /// What it lists; nothing while a condition of its own isn't met.
@@ -173,6 +199,20 @@ impl Seat {
             epoch: current.epoch,
         }
     }
+}
+
+/// What is told of a verdict.
+fn happened(name: &ServerName, verdict: &Verdict) -> Vec<Event> {
+    let refused = verdict.refused.iter().map(|why| Event::ServerRefused { server: name.clone(), reason: why.clone() });
+    let quarantined = verdict.quarantined.iter().map(|(item, reason)| match item {
+        Item::Tool(tool) => {
+            Event::ToolQuarantined { server: name.clone(), tool: tool.clone(), reason: reason.clone() }
+        }
+        _ => Event::ServerDrifted { server: name.clone(), change: format!("{reason}; it isn't shown") },
+    });
+    let warned = verdict.warnings.iter();
+    let warned = warned.map(|change| Event::ServerDrifted { server: name.clone(), change: change.to_string() });
+    refused.chain(quarantined).chain(warned).collect()
 }
 
 /// How long calls in flight may go on when their connection is replaced: as long as a call may take.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcplan_compiler::lock::{Lock, LockedServer};
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::plan::{Plan, Replace, Server};
 use mcplan_compiler::prompt_template::Template;
@@ -19,6 +18,7 @@ use super::process;
 use super::seat::{Instance, Seat, drain_limit};
 use super::server::{Begin, Command, LADDER, Report, ServerTask, Slots};
 use super::view::View;
+use crate::core::baseline::Baseline;
 use crate::core::catalog::Catalog;
 use crate::core::lifecycle::State;
 use crate::core::reconcile::{Step, reconcile};
@@ -33,19 +33,11 @@ pub struct Program {
     /// The decisions.
     pub plan: Arc<Plan>,
     /// What servers looked like when they were locked.
-    pub lock: Option<Arc<Lock>>,
+    pub baseline: Option<Arc<Baseline>>,
     /// The plan's template, parsed.
     pub template: Arc<Template>,
     /// What stands in the lock for paths of this machine.
     pub places: Arc<Places>,
-}
-
-impl Program {
-    /// What the lock says of a server, as long as it is still the same one.
-    fn baseline(&self, name: &ServerName) -> Option<&LockedServer> {
-        let lock = self.lock.as_ref()?;
-        lock.baseline(&self.plan).find(|(locked, _)| *locked == name).map(|(_, locked)| locked)
-    }
 }
 
 /// What a reload did.
@@ -153,7 +145,7 @@ impl Supervisor {
     fn seat(&mut self, server: &Server) {
         let after = if server.replace == Replace::StopFirst { self.before(&server.name) } else { Vec::new() };
         let mut seat = Seat::new(self.instance(server, after));
-        seat.refresh(self.program.baseline(&server.name), &self.program.places);
+        seat.refresh(&self.program);
         self.seats.insert(server.name.clone(), seat);
         self.stale = true;
     }
@@ -203,7 +195,7 @@ impl Supervisor {
             self.leaving.push((old, drain_limit(&self.program.plan, &server)));
         }
         if news.listing {
-            seat.refresh(self.program.baseline(&server), &self.program.places);
+            seat.refresh(&self.program);
             self.stale = true;
         }
     }
@@ -219,8 +211,8 @@ impl Supervisor {
             self.slots = Slots::new(concurrency);
         }
         // A new lock may know more of a server, or have its text otherwise.
-        for (name, seat) in &mut self.seats {
-            seat.refresh(self.program.baseline(name), &self.program.places);
+        for seat in self.seats.values_mut() {
+            seat.refresh(&self.program);
         }
         let plan = self.program.plan.clone();
         for step in &steps {
@@ -257,7 +249,7 @@ impl Supervisor {
                 after.push(seat.current.ended.clone());
                 let next = self.instance(server, after);
                 self.leaving.push((std::mem::replace(&mut seat.current, next), drain));
-                seat.refresh(self.program.baseline(&server.name), &self.program.places);
+                seat.refresh(&self.program);
             }
         }
         self.seats.insert(server.name.clone(), seat);
