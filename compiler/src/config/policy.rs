@@ -65,8 +65,8 @@ pub struct OnDrift {
     pub suspicious: Option<Reaction>,
 }
 
-/// What a change leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// What a change leads to; each more than the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reaction {
     /// Nothing.

@@ -3,9 +3,11 @@
 //! Holds nothing of one machine and no value of a secret. The version is read before the rest, so that a file of a
 //! later mcplan gets one clear message. Unknown fields are let be: additions go under `revision`.
 
+mod change;
 mod drift;
 mod make;
 
+pub use change::{Change, Class, Context, Found, Item, PHRASES, Rule, Verdict, changes, verdict};
 pub use drift::Drift;
 pub use make::{Made, make};
 

@@ -1,0 +1,271 @@
+//! What an attack on a model looks like in a text: hidden characters, hosts, tags, phrases, names of other tools.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use unicode_normalization::UnicodeNormalization as _;
+use unicode_normalization::char::is_combining_mark;
+
+use super::phrases::PHRASES;
+use super::{Context, Note, Rule, below};
+use crate::hidden::is_hidden;
+
+/// What texts hold of what could be an attack.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Signs {
+    /// Runs of characters that can't be seen, and how often each stands there.
+    hidden: BTreeMap<String, usize>,
+    hosts: BTreeSet<String>,
+    tags: BTreeSet<String>,
+    phrases: BTreeSet<&'static str>,
+    names: BTreeSet<String>,
+}
+
+impl Signs {
+    /// Takes in every string of `value`, keys included.
+    pub(super) fn read(&mut self, value: &Value, context: &Context<'_>) {
+        each_string("", value, &mut |_, text| self.read_text(text, context));
+    }
+
+    fn read_text(&mut self, text: &str, context: &Context<'_>) {
+        for run in hidden_runs(text) {
+            *self.hidden.entry(run).or_default() += 1;
+        }
+        let seen = seen(text);
+        let plain = plain(text);
+        self.tags.extend(tags(&plain));
+        self.phrases.extend(phrases(&plain));
+        self.names.extend(other_names(&seen, context));
+    }
+
+    /// The same for a text that is all new: what the server has anywhere is nothing gained, however often it comes.
+    pub(super) fn without_counts(mut self) -> Self {
+        self.hidden.values_mut().for_each(|count| *count = usize::MAX);
+        self
+    }
+
+    /// Every sign in `found` that isn't in these, which are those of before; `hosts` are all that the server has named.
+    pub(super) fn gained(
+        mut self,
+        found: &Value,
+        hosts: &BTreeSet<String>,
+        context: &Context<'_>,
+        notes: &mut Vec<Note>,
+    ) {
+        each_string("", found, &mut |at, text| {
+            let mut note = |rule, sign: String| {
+                notes.push(Note { rule, at: at.to_owned(), locked: None, found: Some(sign.into()) });
+            };
+            for run in hidden_runs(text) {
+                match self.hidden.get_mut(&run) {
+                    Some(left @ 1..) => *left -= 1,
+                    _ => note(Rule::HiddenCharacters, code_points(&run)),
+                }
+            }
+            let seen = seen(text);
+            let plain = plain(text);
+            for host in url_hosts(&seen) {
+                if !hosts.contains(&host) && self.hosts.insert(host.clone()) {
+                    note(Rule::NewHost, host);
+                }
+            }
+            for name in other_names(&seen, context) {
+                if self.names.insert(name.clone()) {
+                    note(Rule::NamesOtherTool, name);
+                }
+            }
+            for tag in tags(&plain) {
+                if self.tags.insert(tag.clone()) {
+                    note(Rule::TagGained, format!("<{tag}>"));
+                }
+            }
+            for phrase in phrases(&plain) {
+                if self.phrases.insert(phrase) {
+                    note(Rule::PhraseGained, phrase.to_owned());
+                }
+            }
+        });
+    }
+}
+
+fn each_string(at: &str, value: &Value, look: &mut impl FnMut(&str, &str)) {
+    match value {
+        Value::String(text) => look(at, text),
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                each_string(&below(at, &index.to_string()), item, look);
+            }
+        }
+        Value::Object(map) => {
+            for (key, value) in map {
+                let at = below(at, key);
+                look(&at, key);
+                each_string(&at, value, look);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Every word of `value` that could be a host.
+pub(super) fn host_words(value: &Value, words: &mut BTreeSet<String>) {
+    each_string("", value, &mut |_, text| {
+        let seen = seen(text).to_lowercase();
+        words.extend(seen.split(|c| !is_of_host(c)).map(trimmed).filter(|word| !word.is_empty()).map(str::to_owned));
+    });
+}
+
+/// Runs of hidden characters, each as one text: letters of a hidden message that change places make another run.
+fn hidden_runs(text: &str) -> Vec<String> {
+    let runs = text.split(|c| !is_hidden(c)).filter(|run| !run.is_empty());
+    runs.map(str::to_owned).collect()
+}
+
+fn code_points(run: &str) -> String {
+    const SHOWN: usize = 8;
+    let mut all: Vec<_> = run.chars().take(SHOWN).map(|c| format!("U+{:04X}", u32::from(c))).collect();
+    if run.chars().nth(SHOWN).is_some() {
+        all.push("…".to_owned());
+    }
+    all.join(" ")
+}
+
+/// The text as a reader sees it, compatible forms of letters made one.
+fn seen(text: &str) -> String {
+    text.nfkc().filter(|c| !is_hidden(*c)).collect()
+}
+
+/// The text in lower case, without accents and with letters that look like Latin ones made Latin.
+fn plain(text: &str) -> String {
+    let letters = text.nfkd().filter(|c| !is_hidden(*c) && !is_combining_mark(*c));
+    letters.flat_map(char::to_lowercase).map(latin).collect()
+}
+
+/// Cyrillic and Greek letters that a reader takes for Latin ones.
+fn latin(c: char) -> char {
+    match c {
+        'а' | 'α' => 'a',
+        'в' => 'b',
+        'с' | 'ϲ' => 'c',
+        'ԁ' => 'd',
+        'е' | 'є' => 'e',
+        'һ' => 'h',
+        'і' | 'ι' | 'ı' => 'i',
+        'ј' => 'j',
+        'к' | 'κ' => 'k',
+        'ӏ' => 'l',
+        'м' => 'm',
+        'н' => 'h',
+        'о' | 'ο' => 'o',
+        'р' | 'ρ' => 'p',
+        'ԛ' => 'q',
+        'ѕ' => 's',
+        'т' | 'τ' => 't',
+        'υ' => 'u',
+        'ѵ' | 'ν' => 'v',
+        'ԝ' => 'w',
+        'х' | 'χ' => 'x',
+        'у' => 'y',
+        other => other,
+    }
+}
+
+fn phrases(plain: &str) -> Vec<&'static str> {
+    let words: Vec<_> = plain.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let text = format!(" {} ", words.join(" "));
+    PHRASES.iter().copied().filter(|phrase| text.contains(&format!(" {phrase} "))).collect()
+}
+
+/// The words of tags, `<word…>` and `</word…>`.
+fn tags(plain: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, _) in plain.match_indices('<') {
+        let inner = &plain[at + 1..];
+        let inner = inner.trim_start().trim_start_matches('/').trim_start();
+        let Some(end) = inner.find(['<', '>']).filter(|end| inner[*end..].starts_with('>')) else { continue };
+        let inner = &inner[..end];
+        let word = &inner[..inner.find(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '-')).unwrap_or(end)];
+        // `<https://…>` is how Markdown writes a link; its host is looked at by itself.
+        let is_link = inner[word.len()..].starts_with("://") || inner.starts_with("mailto:");
+        if word.starts_with(char::is_alphabetic) && !is_link {
+            found.push(word.to_owned());
+        }
+    }
+    found
+}
+
+fn is_of_host(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | '$' | '{' | '}')
+}
+
+fn trimmed(host: &str) -> &str {
+    host.trim_matches(['.', '-'])
+}
+
+/// The hosts of the URLs in a text. Schemes of the server's own, as in `notes://{id}`, lead to no host.
+fn url_hosts(seen: &str) -> Vec<String> {
+    const WEB: [&str; 6] = ["http", "https", "ws", "wss", "ftp", "mailto"];
+    let lower = seen.to_lowercase();
+    let mut found = Vec::new();
+    for (at, _) in lower.match_indices(':') {
+        let scheme = &lower[..at];
+        let start = scheme.rfind(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '+' | '-' | '.'));
+        let scheme = &scheme[start.map_or(0, |at| at + scheme[at..].chars().next().map_or(1, char::len_utf8))..];
+        let rest = &lower[at + 1..];
+        // Browsers take `https:/host` and backslashes too.
+        let authority = rest.trim_start_matches(['/', '\\']);
+        let is_web = WEB.contains(&scheme);
+        let slashes = rest.len() - authority.len();
+        if scheme.is_empty()
+            || slashes
+                < if scheme == "mailto" {
+                    0
+                } else if is_web {
+                    1
+                } else {
+                    2
+                }
+        {
+            continue;
+        }
+        let end = authority.find(|c: char| !is_of_host(c) && !matches!(c, '@' | ':' | '%' | '[' | ']' | '+'));
+        let authority = &authority[..end.unwrap_or(authority.len())];
+        let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+        let host = match host.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
+            Some((address, _)) => address,
+            None => trimmed(host.split(':').next().unwrap_or_default()),
+        };
+        if !host.is_empty() && (is_web || host.contains('.')) {
+            found.push(host.to_owned());
+        }
+    }
+    found
+}
+
+/// The exposed names of other servers' tools in a text. A name that is a plain word counts where it is quoted or called.
+fn other_names(seen: &str, context: &Context<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(start) = seen[at..].find(is_of_name) {
+        let start = at + start;
+        let end = seen[start..].find(|c| !is_of_name(c)).map_or(seen.len(), |end| start + end);
+        at = end;
+        let name = seen[start..end].trim_matches('-');
+        let is_others = |name: &str| context.names.owner(name).is_some_and(|(owner, _)| owner != context.server);
+        if name.is_empty() || !is_others(name) {
+            continue;
+        }
+        let before = seen[..start].chars().next_back().unwrap_or(' ');
+        let after = seen[end..].chars().next().unwrap_or(' ');
+        let is_word = name.chars().all(char::is_alphabetic);
+        let is_quoted = |c| matches!(c, '`' | '"' | '\'' | '“' | '”' | '‘' | '’' | '*');
+        if !is_word || after == '(' || (is_quoted(before) && is_quoted(after)) {
+            found.push(name.to_owned());
+        }
+    }
+    found
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
+}
