@@ -20,7 +20,7 @@ use crate::diagnostic::one_line;
 use crate::json;
 use crate::name::ServerName;
 use crate::observed::{Entry, Introduction, Prompt, ResourceTemplate, Tool};
-use crate::plan::Plan;
+use crate::plan::{NameTable, Plan, Server};
 
 /// The version that this mcplan writes, and the newest that it reads.
 pub const LOCK_VERSION: u32 = 1;
@@ -200,12 +200,32 @@ impl Lock {
         json::pretty(&fields)
     }
 
+    /// The names under which all locked tools are exposed, those that a filter drops too.
+    pub fn names(&self) -> NameTable {
+        let of_server = |server: &'_ Server| {
+            let locked = self.catalog.get(server.name.as_str())?;
+            let whole = locked.tools.0.iter().map(|tool| tool.known.name.as_str());
+            let names: Vec<_> = whole.chain(locked.filtered.iter().map(|tool| tool.name.as_str())).collect();
+            Some(names)
+        };
+        let all: Vec<_> = self.plan.servers.iter().filter_map(|server| Some((server, of_server(server)?))).collect();
+        let tools = all.iter().flat_map(|(server, names)| names.iter().map(|name| (&server.name, *name)));
+        NameTable::build(&self.plan.naming, &self.plan.reserved, tools)
+    }
+
     /// The catalog entries that still speak of the plan's servers: same transport, command, args and url.
     pub fn baseline<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = (&'a ServerName, &'a LockedServer)> {
-        self.catalog.iter().filter(|(name, _)| {
-            let (was, is) = (self.plan.server(name.as_str()), plan.server(name.as_str()));
-            matches!((was, is), (Some(was), Some(is)) if was.launch.identity() == is.launch.identity())
-        })
+        self.catalog.iter().filter(|(name, _)| self.is_same(plan, name))
+    }
+
+    /// The catalog entry of one server, on the same condition.
+    pub fn baseline_of(&self, plan: &Plan, name: &ServerName) -> Option<&LockedServer> {
+        self.catalog.get(name).filter(|_| self.is_same(plan, name))
+    }
+
+    fn is_same(&self, plan: &Plan, name: &ServerName) -> bool {
+        let (was, is) = (self.plan.server(name.as_str()), plan.server(name.as_str()));
+        matches!((was, is), (Some(was), Some(is)) if was.launch.identity() == is.launch.identity())
     }
 }
 

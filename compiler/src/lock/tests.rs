@@ -60,7 +60,9 @@ fn our_own_keys_are_sorted_and_a_servers_are_not() {
             serde_json::Value::Object(map) => {
                 let keys: Vec<_> = map.keys().collect();
                 assert!(keys.is_sorted(), "{at}: {keys:?}");
-                map.iter().filter(|(key, _)| *key != "entry").for_each(|(key, value)| sorted(value, &format!("{at}/{key}")));
+                map.iter()
+                    .filter(|(key, _)| *key != "entry")
+                    .for_each(|(key, value)| sorted(value, &format!("{at}/{key}")));
             }
             serde_json::Value::Array(items) => items.iter().for_each(|item| sorted(item, at)),
             _ => {}

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
+use mcplan_compiler::name::ServerName;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
@@ -16,10 +17,12 @@ use super::run::{Trust, or_outcome, program};
 use super::with_servers;
 use crate::core::caller::Caller;
 use crate::core::catalog::{Catalog, Listing};
-use crate::core::gate::{Allowed, Asked, Call, Denied, Reason, gate};
+use crate::core::gate::{Asked, Denied, Reason, gate};
 use crate::core::results::{self, Cap};
+use crate::event::Event;
 use crate::runtime::connection::{self, Context};
 use crate::runtime::executor::{Executor, SHUTDOWN};
+use crate::runtime::program::Program;
 
 /// Call one tool and print its result
 #[derive(Debug, Args)]
@@ -48,15 +51,18 @@ impl CallCommand {
         let here = std::env::current_dir().ok();
         let caller = caller(&program.plan, self.agent.as_deref(), here.as_deref())?;
         // What is locked of a server that is still the same one, under the filters of now.
-        let locked: BTreeMap<_, _> = program.lock.iter().flat_map(|lock| lock.baseline(&program.plan)).collect();
-        let listings = locked.iter().map(|(name, server)| ((*name).clone(), Listing::from(*server))).collect();
+        let locked = program.baseline.iter().flat_map(|baseline| baseline.lock().baseline(&program.plan));
+        let listings: BTreeMap<_, _> = locked.map(|(name, server)| (name.clone(), Listing::from(server))).collect();
         let catalog = Catalog::build(&program.plan, &listings);
         let is_known = catalog.tool(&asked.name).is_some()
-            || program.plan.servers.iter().all(|server| !server.enabled || locked.contains_key(&server.name));
+            || program.plan.servers.iter().all(|server| !server.enabled || listings.contains_key(&server.name));
         let called = if is_known {
             // The lock knows whose tool it is: only that server is started.
-            match gate(&catalog.narrowed(&program.plan, &caller), asked) {
-                Ok(allowed) => with_servers(call_one(&project, &program.plan, allowed))?,
+            match gate(&catalog.narrowed(&program.plan, &caller), asked.clone()) {
+                Ok(allowed) => {
+                    let owner = allowed.get().server.clone();
+                    with_servers(call_one(&project, &program, &owner, listings, &caller, asked))?
+                }
                 Err(reason) => Err(Failed::Denied(reason)),
             }
         } else {
@@ -111,12 +117,16 @@ enum Failed {
     NoResult(String),
 }
 
+/// Starts the one server that owns the tool, and asks the gate again with what it says now.
 async fn call_one(
     project: &Project,
-    plan: &mcplan_compiler::plan::Plan,
-    allowed: Allowed<Call>,
+    program: &Program,
+    name: &ServerName,
+    mut listings: BTreeMap<ServerName, Listing>,
+    caller: &Caller,
+    asked: Asked,
 ) -> Result<Box<RawValue>, Failed> {
-    let name = &allowed.get().server;
+    let plan = &program.plan;
     let Some(server) = plan.server(name.as_str()) else {
         return Err(Failed::NoResult(format!("there is no server `{name}`")));
     };
@@ -129,21 +139,35 @@ async fn call_one(
     let (events, mut heard) = mpsc::channel(64);
     let listener = tokio::spawn(async move { while heard.recv().await.is_some() {} });
     let failed = |error: String| Failed::NoResult(error);
-    let (connection, _) =
+    let (connection, observed) =
         connection::connect(server, &context, events).await.map_err(|error| failed(error.to_string()))?;
-    let result = connection.call(&allowed, None, CancellationToken::new()).await;
+    if observed.tools_unknown.is_none() {
+        let before = listings.get(name);
+        let heard = program.hear(server, &observed, &program.as_locked(&observed), before);
+        heard.told.iter().for_each(Event::log);
+        listings.insert(name.clone(), heard.listing);
+    }
+    let catalog = Catalog::build(plan, &listings).narrowed(plan, caller);
+    let result = match gate(&catalog, asked) {
+        Err(denied) => Err(Failed::Denied(denied)),
+        Ok(allowed) => match connection.call(&allowed, None, CancellationToken::new()).await {
+            Err(error) => Err(failed(error.to_string())),
+            Ok(result) => {
+                let tool = allowed.get().exposed.as_str();
+                let cap = Cap { limit: server.limits.max_result_chars, server: name.as_str(), tool };
+                Ok(results::fit(result, cap).result)
+            }
+        },
+    };
     connection.close(Instant::now() + Duration::from_secs(2)).await;
     listener.abort();
-    let result = result.map_err(|error| failed(error.to_string()))?;
-    let cap =
-        Cap { limit: server.limits.max_result_chars, server: name.as_str(), tool: allowed.get().exposed.as_str() };
-    Ok(results::fit(result, cap).result)
+    result
 }
 
 /// Without a lock nobody knows whose tool it is until all are connected.
 async fn call_among_all(
     project: &Project,
-    program: crate::runtime::supervisor::Program,
+    program: Program,
     caller: &Caller,
     asked: Asked,
 ) -> Result<Box<RawValue>, Failed> {

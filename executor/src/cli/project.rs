@@ -81,11 +81,8 @@ impl Project {
         if let Some(config) = &which.config {
             return Ok(Self::new(config.clone(), which.profile.clone()));
         }
-        let here = DEFAULTS.iter().map(|path| Self::new(PathBuf::from(path), which.profile.clone()));
-        let locks: Vec<_> = here.clone().map(|project| project.lock.display().to_string()).collect();
-        here.into_iter().find(|project| project.lock.exists()).ok_or_else(|| {
-            CouldNot::new(format!("there is no {} here; name the lock's config with -c FILE", locks.join(" and no ")))
-        })
+        let mut here = DEFAULTS.iter().map(|path| Self::new(PathBuf::from(path), which.profile.clone()));
+        here.find(|project| project.lock.exists()).map_or_else(|| Self::find(which), Ok)
     }
 
     /// Compiles the config; what plugins printed is taken from the lock, if there is one.
@@ -100,7 +97,9 @@ impl Project {
     fn locked_outputs(&self) -> BTreeMap<String, String> {
         let locked = self.read_lock().ok().flatten();
         let outputs = locked.iter().flat_map(|lock| &lock.plan.plugins);
-        outputs.filter_map(|plugin| Some((plugin.name.to_string(), plugin.output.as_ref()?.text().to_owned()))).collect()
+        outputs
+            .filter_map(|plugin| Some((plugin.name.to_string(), plugin.output.as_ref()?.text().to_owned())))
+            .collect()
     }
 
     /// Compiles the config after its plugins were run. A plugin that fails costs only its own servers; each failure is

@@ -21,9 +21,9 @@ use crate::runtime::connection::Context;
 use crate::runtime::executor::{Executor, SHUTDOWN};
 use crate::runtime::places::Places;
 use crate::runtime::process;
+use crate::runtime::program::Program;
 use crate::runtime::reload::{Loaded, follow};
 use crate::runtime::signals::Signals;
-use crate::runtime::supervisor::Program;
 use crate::runtime::watcher::Watcher;
 use crate::serve::mcp;
 
@@ -253,7 +253,8 @@ fn judge(
             (plan, lock, stale)
         }
     };
-    let template = Template::parse(plan.prompt.template.content.text()).map_err(|error| CouldNot::new(error.to_string()))?;
+    let template =
+        Template::parse(plan.prompt.template.content.text()).map_err(|error| CouldNot::new(error.to_string()))?;
     if matches!(plan.prompt.budget, Budget::Tokens(_)) {
         tokens::counter().map_err(|error| CouldNot::new(error.to_string()))?;
     }

@@ -33,7 +33,7 @@ impl Baseline {
 
     /// What is locked of a server of `plan`, as long as it is still started and reached in the same way.
     pub fn server(&self, plan: &Plan, name: &ServerName) -> Option<&LockedServer> {
-        self.lock.baseline(plan).find(|(locked, _)| *locked == name).map(|(_, locked)| locked)
+        self.lock.baseline_of(plan, name)
     }
 
     /// What the lock makes of a server's words. `said` must name places as the lock does.
@@ -44,7 +44,8 @@ impl Baseline {
             changes(locked, &Found::observed(plan, server, said), &context)
         });
         let verdict = verdict(&changes, &plan.policy.on_drift);
-        let is_locked = |name: &str| locked.is_some_and(|locked| locked.tools.0.iter().any(|tool| tool.known.name == name));
+        let is_locked =
+            |name: &str| locked.is_some_and(|locked| locked.tools.0.iter().any(|tool| tool.known.name == name));
         let mut hidden: BTreeMap<_, _> = said
             .tools
             .iter()

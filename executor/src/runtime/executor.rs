@@ -12,8 +12,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::{self, Connection, Context, Progress};
+use super::program::Program;
 use super::server::Command;
-use super::supervisor::{Message, Program, Reloaded, Supervisor};
+use super::supervisor::{Message, Reloaded, Supervisor};
 use super::view::View;
 use crate::core::gate::{Allowed, Call};
 use crate::core::lifecycle::State;

@@ -7,6 +7,7 @@ pub mod observe;
 pub mod places;
 pub mod plugins;
 pub mod process;
+pub mod program;
 pub mod reload;
 mod seat;
 pub mod secrets;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use mcplan_compiler::json;
 
 use super::executor::Executor;
+use super::program::Program;
 use super::signals::Signals;
-use super::supervisor::Program;
 use super::watcher::Watcher;
 use crate::event::Event;
 

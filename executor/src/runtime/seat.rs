@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcplan_compiler::lock::{Item, Verdict};
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::observed::Observed;
 use mcplan_compiler::plan::Plan;
@@ -13,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::connection::Connection;
+use super::program::Program;
 use super::server::{Command, Report};
-use super::supervisor::Program;
 use super::view::Link;
 use crate::core::catalog::Listing;
 use crate::core::lifecycle::{Epoch, State};
@@ -145,30 +144,25 @@ impl Seat {
         let name = self.current.server.clone();
         let said = self.current.observed.clone().filter(|observed| observed.tools_unknown.is_none());
         let before = self.listing.as_ref();
-        let (listing, happened) = match (&program.baseline, said, program.plan.server(name.as_str())) {
-            (Some(baseline), Some(said), Some(server)) => {
+        let (listing, told) = match (said, program.plan.server(name.as_str()), &program.baseline) {
+            (Some(said), Some(server), _) => {
                 let is_known = self.as_locked.as_ref().is_some_and(|(of, _)| Arc::ptr_eq(of, &said));
                 if !is_known {
-                    let mut as_locked = Observed::clone(&said);
-                    program.places.replace_in(&mut as_locked);
-                    self.as_locked = Some((said.clone(), as_locked));
+                    self.as_locked = Some((said.clone(), program.as_locked(&said)));
                 }
                 let as_locked = self.as_locked.as_ref().map_or(&*said, |(_, as_locked)| as_locked);
-                let judgement = baseline.judge(&program.plan, server, as_locked);
-                let locked = baseline.server(&program.plan, &name);
-                let happened = happened(&name, &judgement.verdict);
-                (Some(Listing::held(&said, as_locked, locked, judgement.hidden, before)), happened)
+                let heard = program.hear(server, &said, as_locked, before);
+                (Some(heard.listing), heard.told)
             }
-            (_, Some(said), _) => (Some(Listing::observed(&said, before)), Vec::new()),
-            (Some(baseline), None, _) => {
-                (baseline.server(&program.plan, &name).map(Listing::from), std::mem::take(&mut self.told))
+            (None, Some(_), Some(baseline)) => {
+                (baseline.server(&program.plan, &name).map(Listing::from), self.told.clone())
             }
-            (None, None, _) => (None, Vec::new()),
+            _ => (None, self.told.clone()),
         };
         self.listing = listing.or_else(|| self.listing.take());
         // Said once, however often it is looked at.
-        happened.iter().filter(|event| !self.told.contains(event)).for_each(Event::log);
-        self.told = happened;
+        told.iter().filter(|event| !self.told.contains(event)).for_each(Event::log);
+        self.told = told;
     }
 
     /// What it lists; nothing while a condition of its own isn't met.
@@ -199,20 +193,6 @@ impl Seat {
             epoch: current.epoch,
         }
     }
-}
-
-/// What is told of a verdict.
-fn happened(name: &ServerName, verdict: &Verdict) -> Vec<Event> {
-    let refused = verdict.refused.iter().map(|why| Event::ServerRefused { server: name.clone(), reason: why.clone() });
-    let quarantined = verdict.quarantined.iter().map(|(item, reason)| match item {
-        Item::Tool(tool) => {
-            Event::ToolQuarantined { server: name.clone(), tool: tool.clone(), reason: reason.clone() }
-        }
-        _ => Event::ServerDrifted { server: name.clone(), change: format!("{reason}; it isn't shown") },
-    });
-    let warned = verdict.warnings.iter();
-    let warned = warned.map(|change| Event::ServerDrifted { server: name.clone(), change: change.to_string() });
-    refused.chain(quarantined).chain(warned).collect()
 }
 
 /// How long calls in flight may go on when their connection is replaced: as long as a call may take.

@@ -5,20 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcplan_compiler::name::ServerName;
-use mcplan_compiler::plan::{Plan, Replace, Server};
-use mcplan_compiler::prompt_template::Template;
+use mcplan_compiler::plan::{Replace, Server};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::connection::Context;
-use super::places::Places;
 use super::process;
+use super::program::Program;
 use super::seat::{Instance, Seat, drain_limit};
 use super::server::{Begin, Command, LADDER, Report, ServerTask, Slots};
 use super::view::View;
-use crate::core::baseline::Baseline;
 use crate::core::catalog::Catalog;
 use crate::core::lifecycle::State;
 use crate::core::reconcile::{Step, reconcile};
@@ -26,19 +24,6 @@ use crate::core::snapshot::Snapshot;
 
 /// How often we look for ended processes that servers left to us; one goes at its second sight.
 const REAP_EVERY: Duration = Duration::from_secs(30);
-
-/// What is run: a plan, and the lock that fits it, if there is one.
-#[derive(Clone, Debug)]
-pub struct Program {
-    /// The decisions.
-    pub plan: Arc<Plan>,
-    /// What servers looked like when they were locked.
-    pub baseline: Option<Arc<Baseline>>,
-    /// The plan's template, parsed.
-    pub template: Arc<Template>,
-    /// What stands in the lock for paths of this machine.
-    pub places: Arc<Places>,
-}
 
 /// What a reload did.
 #[derive(Clone, Debug, PartialEq, Eq)]
