@@ -31,13 +31,15 @@ pub fn entry(entry: &Spanned<ServerEntry>) -> Vec<Diagnostic> {
 
 /// `npx -y name`, `@latest`, `uvx name`, an image without a tag: whatever version is newest that day.
 fn unpinned(entry: &ServerEntry) -> Option<Diagnostic> {
-    let fetched = fetched(entry)?;
+    let args = entry.args.as_ref().map_or(&[][..], |args| &args.value);
+    let words: Vec<_> = args.iter().map(|arg| arg.value.0.as_str()).collect();
+    let fetched = fetched(&entry.command.as_ref()?.value, &words)?;
     if fetched.is_elsewhere() || fetched.is_pinned() {
         return None;
     }
     let message = format!("`{}` runs whatever version is newest that day", shown(fetched.text));
     Some(
-        Diagnostic::new(Code::Unpinned, fetched.at, message)
+        Diagnostic::new(Code::Unpinned, args.get(fetched.at)?.at, message)
             .help(format!("pin it: `{}`", shown(&fetched.pinned_form()))),
     )
 }

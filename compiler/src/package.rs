@@ -3,9 +3,6 @@
 //! Knows the launchers of the field (`npx`, `uvx`, `docker run` …) and which of their options take a value; knows no
 //! registry and asks none. Lints say whether what is named is pinned, derived names say what it is called.
 
-use crate::config::{ServerEntry, Text};
-use crate::source::{Span, Spanned};
-
 /// Where a launch fetches from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Registry {
@@ -24,27 +21,25 @@ pub struct Fetched<'a> {
     pub registry: Registry,
     /// The name, with what is said about its version.
     pub text: &'a str,
-    /// The argument that holds it.
-    pub at: Span,
+    /// Which of the arguments holds it, from 0.
+    pub at: usize,
 }
 
-/// The package or image that an entry fetches; `None` where it starts what is there already.
-pub fn fetched(entry: &ServerEntry) -> Option<Fetched<'_>> {
-    let args = entry.args.as_ref().map_or(&[][..], |args| &args.value);
-    let (registry, args) = runner(program(&entry.command.as_ref()?.value), args)?;
+/// The package or image that a command line fetches; `None` where it starts what is there already.
+pub fn fetched<'a>(command: &str, args: &[&'a str]) -> Option<Fetched<'a>> {
+    let (registry, rest) = runner(program(command), args)?;
     let named = registry.naming_options();
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        let text = arg.value.0.as_str();
+    let mut rest = rest.iter().copied().zip(args.len() - rest.len()..);
+    while let Some((text, at)) = rest.next() {
         let (option, joined) = text.split_once('=').map_or((text, None), |(option, value)| (option, Some(value)));
         if named.contains(&option) {
-            let (text, at) = joined.map(|value| (value, arg.at)).or_else(|| args.next().map(word))?;
+            let (text, at) = joined.map(|value| (value, at)).or_else(|| rest.next())?;
             return Some(Fetched { registry, text, at });
         }
         if registry.value_options().contains(&text) {
-            args.next();
+            rest.next();
         } else if !text.starts_with('-') {
-            return Some(Fetched { registry, text, at: arg.at });
+            return Some(Fetched { registry, text, at });
         }
     }
     None
@@ -57,7 +52,7 @@ pub fn program(command: &str) -> &str {
 }
 
 /// The registry that a command line fetches from, and its words after the launcher's own.
-fn runner<'a>(program: &str, args: &'a [Spanned<Text>]) -> Option<(Registry, &'a [Spanned<Text>])> {
+fn runner<'a, 'b>(program: &str, args: &'b [&'a str]) -> Option<(Registry, &'b [&'a str])> {
     match program {
         "npx" | "bunx" | "pnpx" => Some((Registry::Npm, args)),
         "uvx" => Some((Registry::PyPi, args)),
@@ -71,20 +66,16 @@ fn runner<'a>(program: &str, args: &'a [Spanned<Text>]) -> Option<(Registry, &'a
             after(args, &["run"]).map(|rest| (Registry::Image, rest))
         }
         "cmd" => match after(args, &["/c", "/C"])? {
-            [inner, rest @ ..] => runner(self::program(&inner.value.0), rest),
+            [inner, rest @ ..] => runner(self::program(inner), rest),
             [] => None,
         },
         _ => None,
     }
 }
 
-fn after<'a>(args: &'a [Spanned<Text>], words: &[&str]) -> Option<&'a [Spanned<Text>]> {
+fn after<'a, 'b>(args: &'b [&'a str], words: &[&str]) -> Option<&'b [&'a str]> {
     let (first, rest) = args.split_first()?;
-    words.contains(&first.value.0.as_str()).then_some(rest)
-}
-
-fn word(arg: &Spanned<Text>) -> (&str, Span) {
-    (&arg.value.0, arg.at)
+    words.contains(first).then_some(rest)
 }
 
 impl Registry {
@@ -199,6 +190,13 @@ impl Fetched<'_> {
         }
     }
 
+    /// The version that it is pinned to; `None` where it isn't, or by a digest.
+    pub fn version(&self) -> Option<&str> {
+        let said = self.parts().1.filter(|_| self.is_pinned() && !self.is_elsewhere())?;
+        let version = said.trim_start_matches('=').trim();
+        version.starts_with(|c: char| c.is_ascii_digit()).then_some(version)
+    }
+
     /// The name alone, and what follows it about the version.
     pub fn parts(&self) -> (&str, Option<&str>) {
         let text = self.text;
@@ -209,5 +207,37 @@ impl Fetched<'_> {
             Registry::Image => text.find('@').or_else(|| text.rfind(':').filter(|colon| !text[*colon..].contains('/'))),
         };
         cut.map_or((text, None), |at| (&text[..at], Some(&text[at + 1..])))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pinned_version_is_read_where_there_is_one() {
+        for (line, expected) in [
+            ("npx -y @scope/server@2026.8.31 .", Some("2026.8.31")),
+            ("npx -y --package=@scope/server@1.2.3 server", Some("1.2.3")),
+            ("uvx mcp-server-git==2026.1.14", Some("2026.1.14")),
+            ("uvx --from mcp==1.9 mcp-run", Some("1.9")),
+            ("docker run -i --rm ghcr.io/a/b:1.4.0", Some("1.4.0")),
+            ("docker run ghcr.io/a/b@sha256:0123", None),
+            ("npx -y server", None),
+            ("npx -y server@latest", None),
+            ("npx -y server@^1.2.0", None),
+            ("uvx mcp-server-git>=2", None),
+            ("npx -y ./server@1.2.3", None),
+            ("node server.js", None),
+        ] {
+            let mut words = line.split(' ');
+            let command = words.next().unwrap();
+            let args: Vec<_> = words.collect();
+            assert_eq!(
+                fetched(command, &args).and_then(|f| f.version().map(str::to_owned)).as_deref(),
+                expected,
+                "{line}"
+            );
+        }
     }
 }

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use serde::Serialize;
 use serde_json::Value;
 
 use super::Lock;
 use crate::plan::Plan;
 
 /// One difference between the locked plan and the plan of now.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Drift {
     /// What differs: `servers.github.args[1]`, `denylist`, `prompt.budget`.
     pub at: String,

@@ -18,6 +18,8 @@ pub struct Made {
     pub missing: Vec<ServerName>,
     /// Tools that pass the filters and whose text isn't known, by server.
     pub without_text: Vec<(ServerName, String)>,
+    /// Servers that say to be of another version than their launch pins: the pinned one and theirs.
+    pub other_version: Vec<(ServerName, String, String)>,
 }
 
 /// Makes a lock. Where a digest is unchanged, the text of `old` stays, so that locking twice changes nothing.
@@ -27,9 +29,16 @@ pub fn make(plan: Plan, sources: Vec<String>, observed: BTreeMap<ServerName, Obs
     let mut kept = Vec::new();
     let mut missing = Vec::new();
     let mut without_text = Vec::new();
+    let mut other_version = Vec::new();
     for server in &plan.servers {
         let name = &server.name;
         let before = baseline.get(name).copied();
+        if let (Some(observed), Some(pinned)) = (observed.get(name), server.launch.pinned_version()) {
+            let said = observed.introduction.version.trim();
+            if !said.is_empty() && said.trim_start_matches('v') != pinned.trim_start_matches('v') {
+                other_version.push((name.clone(), pinned, said.to_owned()));
+            }
+        }
         let locked = match (observed.get(name), before) {
             (Some(observed), before) => lock_server(&plan, server, observed, before),
             (None, Some(before)) => {
@@ -46,7 +55,7 @@ pub fn make(plan: Plan, sources: Vec<String>, observed: BTreeMap<ServerName, Obs
         catalog.insert(name.clone(), locked);
     }
     let lock = Lock { lock_version: LOCK_VERSION, revision: REVISION, sources, plan, catalog };
-    Made { lock, kept, missing, without_text }
+    Made { lock, kept, missing, without_text, other_version }
 }
 
 fn lock_server(plan: &Plan, server: &Server, observed: &Observed, before: Option<&LockedServer>) -> LockedServer {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::ToolFilter;
 use crate::interpolate::Template;
 use crate::name::ServerName;
+use crate::package::fetched;
 
 /// A server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -243,6 +244,14 @@ impl Launch {
         all.extend(stdio.env.iter().map(|(key, value)| (format!("env.{key}"), value)));
         all.push(("cwd".to_owned(), &stdio.cwd));
         all
+    }
+
+    /// The version of the package or image that it fetches, where its command line pins one.
+    pub fn pinned_version(&self) -> Option<String> {
+        let Self::Stdio(stdio) = self else { return None };
+        let args: Vec<_> = stdio.args.iter().map(ToString::to_string).collect();
+        let words: Vec<_> = args.iter().map(String::as_str).collect();
+        fetched(&stdio.command.to_string(), &words)?.version().map(str::to_owned)
     }
 
     /// Transport, command, args and url: what decides whether an observation still speaks of the same server.

@@ -26,10 +26,11 @@ pub(crate) fn derive(entry: &ServerEntry) -> Option<ServerName> {
     if !LAUNCHERS.contains(&program(command)) {
         return named(program(command));
     }
-    if let Some(fetched) = fetched(entry) {
+    let args: Vec<_> = entry.args.iter().flat_map(|args| &args.value).map(|arg| arg.value.0.as_str()).collect();
+    if let Some(fetched) = fetched(command, &args) {
         return named(fetched.parts().0);
     }
-    let mut args = entry.args.iter().flat_map(|args| &args.value).map(|arg| arg.value.0.as_str());
+    let mut args = args.into_iter();
     while let Some(arg) = args.next() {
         if VALUE_OPTIONS.contains(&arg) {
             args.next();

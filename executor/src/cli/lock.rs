@@ -1,21 +1,16 @@
 //! `mcplan lock`: asks the servers, writes what was decided and what they said; or compares.
 
-use std::collections::BTreeMap;
-use std::io::IsTerminal as _;
-
 use clap::Args;
-use mcplan_compiler::Compilation;
-use mcplan_compiler::lock::{Lock, Made, make};
+use mcplan_compiler::diagnostic::one_line;
+use mcplan_compiler::lock::{Change, Context, Drift, Found, Lock, Made, changes, make};
 use mcplan_compiler::name::ServerName;
-use mcplan_compiler::observed::Observed;
 use mcplan_compiler::plan::Plan;
+use serde_json::{Map, Value, json};
 
+use super::asked::Asked;
 use super::project::{Project, Which};
-use super::report::{self, CouldNot, Outcome};
-use super::with_servers;
-use crate::runtime::connection::{ConnectError, Context};
-use crate::runtime::observe::observe;
-use crate::runtime::places::Places;
+use super::report::{self, Outcome};
+use crate::runtime::connection::ConnectError;
 
 /// Write config.lock.json: what was decided, and what each server says of its tools
 #[derive(Debug, Args)]
@@ -23,6 +18,12 @@ pub(super) struct LockCommand {
     /// Write nothing: exit 0 when the lock fits the config, 1 when it doesn't
     #[arg(long, conflicts_with_all = ["offline", "allow_missing", "server"])]
     check: bool,
+    /// With --check: also ask the servers whether they still say what is locked
+    #[arg(long, requires = "check")]
+    live: bool,
+    /// With --check: print JSON
+    #[arg(long, requires = "check")]
+    json: bool,
     /// Start nothing: write the plan and keep what is locked of the servers
     #[arg(long, conflicts_with = "server")]
     offline: bool,
@@ -38,7 +39,7 @@ impl LockCommand {
     pub(super) fn run(&self, which: &Which) -> anyhow::Result<Outcome> {
         let project = Project::find(which)?;
         // What is only compared or kept is as it was locked; nothing is run for it.
-        let (compiled, plugins_failed) = if self.check || self.offline {
+        let (compiled, plugins_failed) = if self.check && !self.live || self.offline {
             (project.compile()?, Vec::new())
         } else {
             project.compile_and_run_plugins()?
@@ -53,164 +54,152 @@ impl LockCommand {
         let sources = project.sources(&compilation);
         let Some(plan) = compilation.plan.clone() else { return Ok(Outcome::DoesNotHold) };
         if self.check {
-            return check(&project, &plan, &sources);
+            let lock: Lock = project.need_lock()?;
+            let asked = if self.live { Asked::of(&project, &plan, None)? } else { Asked::default() };
+            let differences = Differences::of(&lock, &plan, &sources, asked);
+            if self.json {
+                report::result(mcplan_compiler::json::pretty(&differences.json().to_string()));
+            } else {
+                differences.print(&project);
+            }
+            return Ok(differences.outcome());
         }
         report::diagnostics(&compilation);
-        let outcome = self.write(&project, &compilation, plan, sources)?;
+        let outcome = self.write(&project, plan, sources)?;
         Ok(if plugins_failed.is_empty() { outcome } else { outcome.max(Outcome::DoesNotHold) })
     }
 
-    fn write(
-        &self,
-        project: &Project,
-        compilation: &Compilation,
-        plan: Plan,
-        sources: Vec<String>,
-    ) -> anyhow::Result<Outcome> {
-        debug_assert!(compilation.plan.is_some());
+    fn write(&self, project: &Project, plan: Plan, sources: Vec<String>) -> anyhow::Result<Outcome> {
         // A lock that can't be read is no base to build on, but it is no reason to stop either.
         let old = project.read_lock().unwrap_or_else(|problem| {
             report::warning(format_args!("{problem}; it is made anew"));
             None
         });
-        let context = Context::of_process(&project.directory);
-        let names = self.to_ask(&plan, &context)?;
-        let results = if names.is_empty() { BTreeMap::new() } else { ask(&context, &plan, &names)? };
-        let (mut reached, mut failed) = (BTreeMap::new(), Vec::new());
-        let places = Places::of_machine(&project.directory);
-        for (name, result) in results {
-            match result {
-                Ok(observed) => {
-                    reached.insert(name.clone(), without_places(&name, observed, &places));
-                }
-                Err(error) => failed.push((name, error)),
-            }
-        }
+        let asked = if self.offline { Asked::default() } else { Asked::of(project, &plan, self.server.as_deref())? };
+        asked.tell_failed();
+        let Asked { reached, failed } = asked;
         let made = make(plan, sources, reached, old.as_ref());
         let written = project.write_lock(&made.lock)?;
-        self.tell(project, &made, &failed, written);
+        tell(project, &made, &failed, written);
         let required = failed.iter().any(|(name, _)| made.lock.plan.server(name.as_str()).is_some_and(|s| s.required));
         Ok(if failed.is_empty() || self.allow_missing && !required { Outcome::Fine } else { Outcome::DoesNotHold })
     }
+}
 
-    /// The servers to start: those that a run would start here.
-    fn to_ask(&self, plan: &Plan, context: &Context) -> Result<Vec<ServerName>, CouldNot> {
-        if self.offline || !plan.enabled {
-            return Ok(Vec::new());
-        }
-        let Some(only) = &self.server else {
-            let mut names = Vec::new();
-            for server in plan.servers.iter().filter(|server| server.enabled) {
-                match context.unmet(server) {
-                    Some(variable) => report::note(format_args!(
-                        "{}: not asked, because `when` needs the variable {variable}, which is not set",
-                        server.name
-                    )),
-                    None => names.push(server.name.clone()),
-                }
-            }
-            return Ok(names);
-        };
-        match plan.server(only) {
-            Some(server) if server.enabled => match context.unmet(server) {
-                Some(variable) => Err(CouldNot::new(format!(
-                    "the server `{only}` is not started: its `when` needs the variable {variable}, which is not set"
-                ))),
-                None => Ok(vec![server.name.clone()]),
-            },
-            Some(_) => Err(CouldNot::new(format!("the server `{only}` is not enabled"))),
-            None => {
-                let known: Vec<_> = plan.servers.iter().map(|server| server.name.as_str()).collect();
-                Err(CouldNot::new(format!("there is no server `{only}`; the servers are {}", known.join(", "))))
-            }
-        }
+/// Prints what a person should know of a new lock.
+fn tell(project: &Project, made: &Made, failed: &[(ServerName, ConnectError)], written: bool) {
+    for name in made.kept.iter().filter(|name| failed.iter().any(|(failed, _)| failed == *name)) {
+        report::note(format_args!("{name}: kept as it was locked before"));
     }
-
-    fn tell(&self, project: &Project, made: &Made, failed: &[(ServerName, ConnectError)], written: bool) {
-        for (name, error) in failed {
-            report::error(format_args!("{name}: {error}"));
-        }
-        for name in made.kept.iter().filter(|name| failed.iter().any(|(failed, _)| failed == *name)) {
-            report::note(format_args!("{name}: kept as it was locked before"));
-        }
-        for name in &made.missing {
-            report::note(format_args!("{name}: not in the catalog; its tools are unknown until it can be locked"));
-        }
-        for (server, tool) in &made.without_text {
-            report::note(format_args!(
-                "{server}: the tool {tool} is included now and its text isn't locked; lock this server again"
-            ));
-        }
-        let tools: usize = made.lock.catalog.values().map(|server| server.tools.0.len()).sum();
-        let path = project.lock.display();
-        let what = format!("{} servers, {tools} tools", made.lock.catalog.len());
-        report::result(if written {
-            format!("wrote {path}: {what}\n")
-        } else {
-            format!("{path} is unchanged: {what}\n")
-        });
-        let size = made.lock.text().len();
-        if size > LARGE_BYTES {
-            let mut largest: Vec<_> = made
-                .lock
-                .catalog
-                .iter()
-                .map(|(name, server)| (mcplan_compiler::json::text(server).len(), name))
-                .collect();
-            largest.sort_by(|a, b| b.cmp(a));
-            let largest: Vec<_> =
-                largest.iter().take(3).map(|(size, name)| format!("{name} {} KiB", size / 1024)).collect();
-            report::warning(format_args!(
-                "the lock has {} KiB, and a Kubernetes ConfigMap holds 1024; the largest servers are {}",
-                size / 1024,
-                largest.join(", ")
-            ));
-        }
+    for name in &made.missing {
+        report::note(format_args!("{name}: not in the catalog; its tools are unknown until it can be locked"));
+    }
+    for (server, tool) in &made.without_text {
+        report::note(format_args!(
+            "{server}: the tool {tool} is included now and its text isn't locked; lock this server again"
+        ));
+    }
+    for (name, pinned, said) in &made.other_version {
+        report::warning(format_args!(
+            "{name}: its launch pins the version {pinned}, and the server says that it is {}; see that it is what you mean",
+            one_line(said, 60)
+        ));
+    }
+    let tools: usize = made.lock.catalog.values().map(|server| server.tools.0.len()).sum();
+    let path = project.lock.display();
+    let what = format!("{} servers, {tools} tools", made.lock.catalog.len());
+    report::result(if written { format!("wrote {path}: {what}\n") } else { format!("{path} is unchanged: {what}\n") });
+    let size = made.lock.text().len();
+    if size > LARGE_BYTES {
+        let mut largest: Vec<_> =
+            made.lock.catalog.iter().map(|(name, server)| (mcplan_compiler::json::text(server).len(), name)).collect();
+        largest.sort_by(|a, b| b.cmp(a));
+        let largest: Vec<_> =
+            largest.iter().take(3).map(|(size, name)| format!("{name} {} KiB", size / 1024)).collect();
+        report::warning(format_args!(
+            "the lock has {} KiB, and a Kubernetes ConfigMap holds 1024; the largest servers are {}",
+            size / 1024,
+            largest.join(", ")
+        ));
     }
 }
 
 /// From this size on the lock may not fit a ConfigMap.
 const LARGE_BYTES: usize = 900 * 1024;
 
-fn ask(
-    context: &Context,
-    plan: &Plan,
-    names: &[ServerName],
-) -> anyhow::Result<BTreeMap<ServerName, Result<Observed, ConnectError>>> {
-    let terminal = std::io::stderr().is_terminal();
-    let told = |name: &ServerName, result: &Result<Observed, ConnectError>| {
-        if terminal && let Ok(observed) = result {
-            report::note(format_args!("{name}: {} tools", observed.tools.len()));
+/// How a lock differs from what there is now.
+struct Differences {
+    /// Between what is locked and what the config compiles to.
+    plan: Vec<Drift>,
+    /// Between what is locked of servers and what they say, when they were asked.
+    servers: Vec<(ServerName, Vec<Change>)>,
+    /// The servers that can't be reached.
+    unreached: Vec<(ServerName, String)>,
+}
+
+impl Differences {
+    /// Compares; the servers are `asked` or not.
+    fn of(lock: &Lock, plan: &Plan, sources: &[String], asked: Asked) -> Self {
+        let names = lock.names();
+        let changed = asked.reached.iter().filter_map(|(name, observed)| {
+            let locked = lock.baseline_of(plan, name)?;
+            let found = Found::observed(plan, plan.server(name.as_str())?, observed);
+            Some((name.clone(), changes(locked, &found, &Context { server: name, names: &names })))
+        });
+        // A server that was never reached has no entry; one whose launch changed is told of by the plan.
+        let not_locked =
+            |name: &ServerName| !lock.catalog.contains_key(name) && lock.plan.server(name.as_str()).is_some();
+        let mut drifts = lock.check(plan, sources);
+        drifts.extend(asked.reached.keys().filter(|name| not_locked(name)).map(|name| Drift {
+            at: format!("catalog.{name}"),
+            locked: None,
+            found: Some("what it says".into()),
+        }));
+        Self {
+            plan: drifts,
+            servers: changed.filter(|(_, changes)| !changes.is_empty()).collect(),
+            unreached: asked.failed.into_iter().map(|(name, error)| (name, error.to_string())).collect(),
         }
-        if let Ok(observed) = result {
-            observed.warnings.iter().for_each(|warning| report::warning(format_args!("{name}: {warning}")));
-            for bad in &observed.quarantined {
-                report::warning(format_args!("{name}: the tool {} can't be used: {}", bad.name, bad.reason));
+    }
+
+    fn outcome(&self) -> Outcome {
+        if !self.plan.is_empty() || !self.servers.is_empty() {
+            Outcome::DoesNotHold
+        } else if !self.unreached.is_empty() {
+            Outcome::CouldNotFindOut
+        } else {
+            Outcome::Fine
+        }
+    }
+
+    fn print(&self, project: &Project) {
+        let (lock, config) = (project.lock.display(), project.config.display());
+        self.plan.iter().for_each(|drift| report::result(format_args!("{drift}\n")));
+        for (server, changes) in &self.servers {
+            changes.iter().for_each(|change| report::result(format_args!("{server}: {change}\n")));
+        }
+        for (name, error) in &self.unreached {
+            report::error(format_args!("{name}: {error}"));
+        }
+        match self.outcome() {
+            Outcome::Fine => report::result(format_args!("{lock} fits {config}\n")),
+            Outcome::DoesNotHold if self.plan.is_empty() => {
+                report::error(format_args!(
+                    "{lock} isn't what the servers say: look at it with 'mcplan diff --live', then run 'mcplan lock'"
+                ));
+            }
+            Outcome::DoesNotHold => report::error(format_args!("{lock} doesn't fit {config}: run 'mcplan lock'")),
+            Outcome::CouldNotFindOut => {
+                report::error(format_args!("{lock} fits {config}; not every server could be asked"))
             }
         }
-    };
-    with_servers(observe(plan, context, names, told))
-}
+    }
 
-fn without_places(name: &ServerName, mut observed: Observed, places: &Places) -> Observed {
-    let changed = places.replace_in(&mut observed);
-    if !changed.is_empty() {
-        report::note(format_args!("{name}: paths of this machine were replaced by ~ or . in {}", changed.join(", ")));
+    fn json(&self) -> Value {
+        let servers: Map<_, _> =
+            self.servers.iter().map(|(name, changes)| (name.to_string(), json!(changes))).collect();
+        let unreached: Map<_, _> =
+            self.unreached.iter().map(|(name, error)| (name.to_string(), json!(error))).collect();
+        json!({ "fits": self.outcome() == Outcome::Fine, "plan": self.plan, "servers": servers, "unreached": unreached })
     }
-    observed
-}
-
-fn check(project: &Project, plan: &Plan, sources: &[String]) -> anyhow::Result<Outcome> {
-    let lock: Lock = project.need_lock()?;
-    let drifts = lock.check(plan, sources);
-    let path = project.lock.display();
-    if drifts.is_empty() {
-        report::result(format_args!("{path} fits {}\n", project.config.display()));
-        return Ok(Outcome::Fine);
-    }
-    for drift in &drifts {
-        report::result(format_args!("{drift}\n"));
-    }
-    report::error(format_args!("{path} doesn't fit {}: run 'mcplan lock'", project.config.display()));
-    Ok(Outcome::DoesNotHold)
 }

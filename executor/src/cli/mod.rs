@@ -1,6 +1,7 @@
 //! The command line: one subcommand a file. Reads arguments, prints results, picks exit codes; decides nothing.
 
 mod add;
+mod asked;
 mod builtins;
 mod call;
 mod edited;
