@@ -6,9 +6,10 @@
 mod change;
 mod drift;
 mod make;
+pub mod words;
 
 pub use change::{Change, Class, Context, Found, Item, PHRASES, Rule, Verdict, changes, verdict};
-pub use drift::Drift;
+pub use drift::{Drift, DriftKind};
 pub use make::{Made, make};
 
 use std::collections::BTreeMap;

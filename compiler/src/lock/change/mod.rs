@@ -4,6 +4,8 @@
 //! every `list_changed`.
 
 mod compare;
+mod fields;
+mod pair;
 mod phrases;
 mod rule;
 mod schema;
@@ -21,7 +23,8 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use crate::hidden::is_hidden;
+use super::words;
+use crate::hidden::visible;
 use crate::name::ServerName;
 use crate::plan::NameTable;
 
@@ -111,6 +114,10 @@ impl fmt::Display for Change {
         }
         write!(f, " at {}", visible(&self.at))?;
         match (&self.locked, &self.found) {
+            (Some(Value::String(locked)), Some(Value::String(found))) if self.rule.is_of_text() => {
+                let parts = words::parts(locked, found);
+                write!(f, ": {}", cut(&words::render(&parts, AROUND), LONGEST_TEXT))
+            }
             (Some(locked), Some(found)) => write!(f, ": locked {}, now {}", short(locked), short(found)),
             (Some(locked), None) => write!(f, ": locked {}, now nothing", short(locked)),
             (None, Some(found)) if self.class() == Class::Suspicious => write!(f, ": {}", short(found)),
@@ -120,27 +127,23 @@ impl fmt::Display for Change {
     }
 }
 
-/// A value on one line, cut where it is long.
+/// What is shown of an unchanged stretch beside a changed word, in characters.
+const AROUND: usize = 20;
+/// Most that is shown of a changed text, in characters.
+const LONGEST_TEXT: usize = 300;
+/// Most that is shown of a value, in characters.
+const LONGEST_VALUE: usize = 100;
+
+/// A value on one line.
 fn short(value: &Value) -> String {
-    const SHOWN: usize = 100;
-    let text = visible(&value.to_string());
-    match text.char_indices().nth(SHOWN) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text,
-    }
+    cut(&visible(&value.to_string()), LONGEST_VALUE)
 }
 
-/// The text with what a reader wouldn't see written out.
-fn visible(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_hidden(c) || c.is_control() {
-            out.extend(c.escape_unicode());
-        } else {
-            out.push(c);
-        }
+fn cut(text: &str, longest: usize) -> String {
+    match text.char_indices().nth(longest) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
     }
-    out
 }
 
 /// What has to be known besides the server's own words.

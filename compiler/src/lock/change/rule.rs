@@ -150,6 +150,14 @@ rules! {
     PhraseGained = "phrase-gained", Suspicious;
 }
 
+impl Rule {
+    /// Whether its values are two texts to be read side by side.
+    pub fn is_of_text(self) -> bool {
+        use Rule::{DescriptionLayout, DescriptionWords, InstructionsLayout, InstructionsWords};
+        matches!(self, DescriptionLayout | DescriptionWords | InstructionsLayout | InstructionsWords)
+    }
+}
+
 impl std::fmt::Display for Rule {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::compare::{description, each_difference, note, same};
+use super::fields::{description, each_difference, list, note, object, same};
+use super::pair::pair;
 use super::{Note, Rule, below};
 use crate::json;
 
@@ -56,7 +57,7 @@ pub(super) fn schema(side: Side, at: &str, locked: &Value, found: &Value, notes:
         (Value::Object(was), Value::Object(is)) => keywords(side, at, was, is, notes),
         (Value::Object(was), Value::Bool(true)) => keywords(side, at, was, &nothing, notes),
         (Value::Bool(true), Value::Object(is)) => keywords(side, at, &nothing, is, notes),
-        _ => note(notes, Rule::OtherField, at, Some(locked), Some(found)),
+        _ => note(notes, side.narrowed(), at, Some(locked), Some(found)),
     }
     if notes.len() == before {
         note(notes, Rule::Respelled, at, Some(locked), Some(found));
@@ -112,7 +113,7 @@ fn keywords(side: Side, at: &str, was: &Map<String, Value>, is: &Map<String, Val
         },
         "prefixItems" => match (list(locked), list(found)) {
             (Some(was), Some(is)) => positions(side, at, was, is, notes),
-            _ => note(notes, Rule::OtherField, at, locked, found),
+            _ => note(notes, side.narrowed(), at, locked, found),
         },
         "anyOf" | "oneOf" => match (locked, found) {
             (Some(Value::Array(was)), Some(Value::Array(is))) => branches(side, at, was, is, notes),
@@ -120,43 +121,34 @@ fn keywords(side: Side, at: &str, was: &Map<String, Value>, is: &Map<String, Val
         },
         "allOf" => match (list(locked), list(found)) {
             (Some(was), Some(is)) => positions(side, at, was, is, notes),
-            _ => note(notes, Rule::OtherField, at, locked, found),
+            _ => note(notes, side.narrowed(), at, locked, found),
         },
-        "properties" => match (map(locked), map(found)) {
+        "properties" => match (object(locked), object(found)) {
             (Some(locked), Some(found)) => properties(side, at, &locked, &found, &required(is), notes),
-            _ => note(notes, Rule::OtherField, at, locked, found),
+            _ => note(notes, side.narrowed(), at, locked, found),
         },
         "required" => requirements(side, at, was, is, notes),
-        "patternProperties" | "dependentSchemas" => match (map(locked), map(found)) {
+        "patternProperties" | "dependentSchemas" => match (object(locked), object(found)) {
             (Some(was), Some(is)) => {
                 each_difference(at, &was, &is, notes, |_, at, locked, found, notes| match (locked, found) {
                     (Some(was), Some(is)) => schema(side, at, was, is, notes),
                     _ => note(notes, side.narrowed(), at, locked, found),
                 })
             }
-            _ => note(notes, Rule::OtherField, at, locked, found),
+            _ => note(notes, side.narrowed(), at, locked, found),
         },
-        "$defs" | "definitions" => match (map(locked), map(found)) {
+        "$defs" | "definitions" => match (object(locked), object(found)) {
             (Some(was), Some(is)) => {
                 each_difference(at, &was, &is, notes, |_, at, locked, found, notes| match (locked, found) {
                     (Some(was), Some(is)) => schema(side, at, was, is, notes),
                     _ => note(notes, Rule::DefinitionChanged, at, locked, found),
                 })
             }
-            _ => note(notes, Rule::OtherField, at, locked, found),
+            _ => note(notes, side.narrowed(), at, locked, found),
         },
         "$schema" => note(notes, Rule::Respelled, at, locked, found),
         _ => note(notes, Rule::OtherField, at, locked, found),
     });
-}
-
-/// A list of schemas; one that isn't written is empty.
-fn list(value: Option<&Value>) -> Option<&[Value]> {
-    value.map_or(Some(&[]), |value| value.as_array().map(Vec::as_slice))
-}
-
-fn map(value: Option<&Value>) -> Option<Map<String, Value>> {
-    value.map_or(Some(Map::new()), |value| value.as_object().cloned())
 }
 
 fn required(schema: &Map<String, Value>) -> BTreeSet<&str> {
@@ -313,25 +305,18 @@ fn positions(side: Side, at: &str, was: &[Value], is: &[Value], notes: &mut Vec<
 /// The branches of `anyOf` or `oneOf`: equal ones go together in any order, then those of the same types.
 fn branches(side: Side, at: &str, was: &[Value], is: &[Value], notes: &mut Vec<Note>) {
     let before = notes.len();
-    let mut open: Vec<(usize, &Value)> = is.iter().enumerate().collect();
-    let mut left = Vec::new();
-    for branch in was {
-        match open.iter().position(|(_, other)| same(Some(branch), Some(other))) {
-            Some(found) => drop(open.remove(found)),
-            None => left.push(branch),
-        }
+    let kinds = |branch: &Value| {
+        let kinds = branch.get("type").map(|kind| type_set(Some(kind)));
+        kinds.flatten().map(|kinds| kinds.into_iter().map(str::to_owned).collect::<Vec<_>>())
+    };
+    let pairs = pair(was, is, json::canonical, kinds);
+    for (was, (index, is)) in pairs.changed {
+        schema(side, &below(at, &index.to_string()), was, is, notes);
     }
-    for branch in left {
-        let kinds = type_set(branch.get("type"));
-        match open.iter().position(|(_, other)| type_set(other.get("type")) == kinds) {
-            Some(found) => {
-                let (index, other) = open.remove(found);
-                schema(side, &below(at, &index.to_string()), branch, other, notes);
-            }
-            None => note(notes, side.narrowed(), at, Some(branch), None),
-        }
+    for (index, branch) in pairs.removed {
+        note(notes, side.narrowed(), &below(at, &index.to_string()), Some(branch), None);
     }
-    for (index, branch) in open {
+    for (index, branch) in pairs.added {
         note(notes, side.widened(), &below(at, &index.to_string()), None, Some(branch));
     }
     if notes.len() == before {

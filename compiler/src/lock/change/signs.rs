@@ -202,6 +202,9 @@ fn trimmed(host: &str) -> &str {
     host.trim_matches(['.', '-'])
 }
 
+/// More of an address than any host needs, in bytes; a text of colons must not be read once for each of them.
+const LONGEST_AUTHORITY: usize = 1024;
+
 /// The hosts of the URLs in a text. Schemes of the server's own, as in `notes://{id}`, lead to no host.
 fn url_hosts(seen: &str) -> Vec<String> {
     const WEB: [&str; 6] = ["http", "https", "ws", "wss", "ftp", "mailto"];
@@ -228,8 +231,11 @@ fn url_hosts(seen: &str) -> Vec<String> {
         {
             continue;
         }
-        let end = authority.find(|c: char| !is_of_host(c) && !matches!(c, '@' | ':' | '%' | '[' | ']' | '+'));
-        let authority = &authority[..end.unwrap_or(authority.len())];
+        let is_over = |(at, c): &(usize, char)| {
+            *at > LONGEST_AUTHORITY || (!is_of_host(*c) && !matches!(c, '@' | ':' | '%' | '[' | ']' | '+'))
+        };
+        let end = authority.char_indices().find(is_over).map_or(authority.len(), |(at, _)| at);
+        let authority = &authority[..end];
         let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
         let host = match host.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
             Some((address, _)) => address,

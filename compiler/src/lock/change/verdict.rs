@@ -1,6 +1,6 @@
 //! What changes lead to, by the policy.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::{Change, Class, Item};
 use crate::config::Reaction;
@@ -65,23 +65,26 @@ impl Verdict {
 /// What `changes` of one server lead to: for each item the highest reaction among its changes.
 pub fn verdict(changes: &[Change], on_drift: &OnDrift) -> Verdict {
     let mut verdict = Verdict::default();
-    let items: BTreeSet<_> = changes.iter().map(|change| &change.item).collect();
+    let mut items: BTreeMap<&Item, Vec<&Change>> = BTreeMap::new();
+    for change in changes {
+        items.entry(&change.item).or_default().push(change);
+    }
     let reaction = |change: &Change| on_drift.reaction(change.class());
-    for item in items {
-        let all = || changes.iter().filter(|change| change.item == *item);
+    for (item, changes) in items {
         // Of several of one reaction the one of the highest class is told, of those the first.
-        let rank = |change: &&Change| (reaction(change), change.class());
-        let Some(highest) = all().map(|change| rank(&change)).max() else { continue };
-        let decides = |change: &&Change| rank(change) == highest;
-        let why = || {
-            let more = all().filter(decides).count() - 1;
-            let first = all().find(decides).map(ToString::to_string).unwrap_or_default();
-            if more > 0 { format!("{first} (and {more} more)") } else { first }
+        let rank = |change: &Change| (reaction(change), change.class());
+        let Some(highest) = changes.iter().map(|change| rank(change)).max() else { continue };
+        let deciding: Vec<_> = changes.iter().filter(|change| rank(change) == highest).collect();
+        let why = || match &deciding[..] {
+            [only] => only.to_string(),
+            [first, more @ ..] => format!("{first} (and {} more)", more.len()),
+            [] => String::new(),
         };
         match highest.0 {
             Reaction::Accept => {}
             Reaction::Warn => {
-                verdict.warnings.extend(all().filter(|change| reaction(change) == Reaction::Warn).cloned());
+                let told = changes.into_iter().filter(|change| reaction(change) == Reaction::Warn);
+                verdict.warnings.extend(told.cloned());
             }
             Reaction::Quarantine => {
                 verdict.quarantined.insert(item.clone(), why());
