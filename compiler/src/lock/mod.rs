@@ -201,7 +201,7 @@ impl Lock {
         json::pretty(&fields)
     }
 
-    /// The names under which all locked tools are exposed, those that a filter drops too.
+    /// The names under which the locked tools of enabled servers are exposed, those that a filter drops too.
     pub fn names(&self) -> NameTable {
         let of_server = |server: &'_ Server| {
             let locked = self.catalog.get(server.name.as_str())?;
@@ -209,7 +209,8 @@ impl Lock {
             let names: Vec<_> = whole.chain(locked.filtered.iter().map(|tool| tool.name.as_str())).collect();
             Some(names)
         };
-        let all: Vec<_> = self.plan.servers.iter().filter_map(|server| Some((server, of_server(server)?))).collect();
+        let active = self.plan.servers.iter().filter(|server| self.plan.enabled && server.enabled);
+        let all: Vec<_> = active.filter_map(|server| Some((server, of_server(server)?))).collect();
         let tools = all.iter().flat_map(|(server, names)| names.iter().map(|name| (&server.name, *name)));
         NameTable::build(&self.plan.naming, &self.plan.reserved, tools)
     }

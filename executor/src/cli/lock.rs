@@ -131,6 +131,8 @@ const LARGE_BYTES: usize = 900 * 1024;
 struct Differences {
     /// Between what is locked and what the config compiles to.
     plan: Vec<Drift>,
+    /// The servers that answer and of which nothing is locked.
+    not_locked: Vec<ServerName>,
     /// Between what is locked of servers and what they say, when they were asked.
     servers: Vec<(ServerName, Vec<Change>)>,
     /// The servers that can't be reached.
@@ -149,21 +151,16 @@ impl Differences {
         // A server that was never reached has no entry; one whose launch changed is told of by the plan.
         let not_locked =
             |name: &ServerName| !lock.catalog.contains_key(name) && lock.plan.server(name.as_str()).is_some();
-        let mut drifts = lock.check(plan, sources);
-        drifts.extend(asked.reached.keys().filter(|name| not_locked(name)).map(|name| Drift {
-            at: format!("catalog.{name}"),
-            locked: None,
-            found: Some("what it says".into()),
-        }));
         Self {
-            plan: drifts,
+            plan: lock.check(plan, sources),
+            not_locked: asked.reached.keys().filter(|name| not_locked(name)).cloned().collect(),
             servers: changed.filter(|(_, changes)| !changes.is_empty()).collect(),
             unreached: asked.failed.into_iter().map(|(name, error)| (name, error.to_string())).collect(),
         }
     }
 
     fn outcome(&self) -> Outcome {
-        if !self.plan.is_empty() || !self.servers.is_empty() {
+        if !self.plan.is_empty() || !self.not_locked.is_empty() || !self.servers.is_empty() {
             Outcome::DoesNotHold
         } else if !self.unreached.is_empty() {
             Outcome::CouldNotFindOut
@@ -175,6 +172,9 @@ impl Differences {
     fn print(&self, project: &Project) {
         let (lock, config) = (project.lock.display(), project.config.display());
         self.plan.iter().for_each(|drift| report::result(format_args!("{drift}\n")));
+        for name in &self.not_locked {
+            report::result(format_args!("{name}: it answers, and nothing of it is locked\n"));
+        }
         for (server, changes) in &self.servers {
             changes.iter().for_each(|change| report::result(format_args!("{server}: {change}\n")));
         }
@@ -200,6 +200,6 @@ impl Differences {
             self.servers.iter().map(|(name, changes)| (name.to_string(), json!(changes))).collect();
         let unreached: Map<_, _> =
             self.unreached.iter().map(|(name, error)| (name.to_string(), json!(error))).collect();
-        json!({ "fits": self.outcome() == Outcome::Fine, "plan": self.plan, "servers": servers, "unreached": unreached })
+        json!({ "fits": self.outcome() == Outcome::Fine, "plan": self.plan, "not_locked": self.not_locked, "servers": servers, "unreached": unreached })
     }
 }

@@ -4,6 +4,7 @@ mod add;
 mod asked;
 mod builtins;
 mod call;
+mod diff;
 mod edited;
 mod explain;
 mod export;
@@ -67,6 +68,7 @@ enum Colour {
 enum Command {
     Validate(validate::Validate),
     Lock(lock::LockCommand),
+    Diff(diff::DiffCommand),
     Render(render::Render),
     Search(search::SearchCommand),
     Run(run::Run),
@@ -122,6 +124,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString> + Clone) -> ExitCode {
     report::finish(match &parsed.command {
         Command::Validate(command) => command.run(which),
         Command::Lock(command) => command.run(which),
+        Command::Diff(command) => command.run(which),
         Command::Render(command) => command.run(which),
         Command::Search(command) => command.run(which),
         Command::Run(command) => command.run(which),

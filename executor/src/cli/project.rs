@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use mcplan_compiler::document::MAX_BYTES;
-use mcplan_compiler::lock::{Lock, LockError};
+use mcplan_compiler::lock::Lock;
 use mcplan_compiler::source::{ReadError, Sources};
 use mcplan_compiler::{Compilation, Options, compile_with};
 
@@ -172,13 +172,7 @@ impl Project {
     /// # Errors
     /// When it can't be read or isn't a lock of this version.
     pub(super) fn read_lock(&self) -> Result<Option<Lock>, LockProblem> {
-        let text = match std::fs::read_to_string(&self.lock) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(LockProblem { path: self.lock.clone(), reason: error.to_string() }),
-        };
-        let problem = |error: LockError| LockProblem { path: self.lock.clone(), reason: error.to_string() };
-        Lock::read(&text).map(Some).map_err(problem)
+        read_lock_file(&self.lock)
     }
 
     /// Reads the lock that a command can't do without.
@@ -236,6 +230,19 @@ impl Project {
         std::fs::write(&whole, text)?;
         std::fs::rename(&whole, &target)?;
         Ok(true)
+    }
+}
+
+/// Reads a lock, if there is one.
+///
+/// # Errors
+/// When it can't be read or isn't a lock of this version.
+pub(super) fn read_lock_file(path: &Path) -> Result<Option<Lock>, LockProblem> {
+    let problem = |reason: String| LockProblem { path: path.to_owned(), reason };
+    match std::fs::read_to_string(path) {
+        Ok(text) => Lock::read(&text).map(Some).map_err(|error| problem(error.to_string())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(problem(error.to_string())),
     }
 }
 

@@ -147,6 +147,13 @@ pub enum Hidden {
     OtherWorkspace,
 }
 
+impl Hidden {
+    /// Whether it is a decision of the policy, rather than of a filter or of what there is.
+    pub fn is_by_policy(&self) -> bool {
+        matches!(self, Self::Rule(_) | Self::DeniedByDefault | Self::NotReadOnly)
+    }
+}
+
 impl std::fmt::Display for Hidden {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

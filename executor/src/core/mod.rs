@@ -5,6 +5,7 @@ pub mod baseline;
 pub mod caller;
 pub mod catalog;
 pub mod coalesce;
+pub mod diff;
 pub mod era;
 pub mod gate;
 pub mod lifecycle;
