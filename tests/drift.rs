@@ -4,6 +4,10 @@
 
 #[path = "drift/matrix.rs"]
 mod matrix;
+#[path = "drift/properties.rs"]
+mod properties;
+#[path = "drift/schemas.rs"]
+mod schemas;
 #[path = "drift/server.rs"]
 mod server;
 

@@ -1,6 +1,7 @@
 //! A server as data: what it says, changed at a place, as it is locked and as it is found.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use mcplan_compiler::compile;
 use mcplan_compiler::lock::{Change, Context, Found, Lock, changes, make};
@@ -99,16 +100,17 @@ pub(crate) fn with(edits: &[Edit]) -> Value {
     all
 }
 
-pub(crate) fn name() -> ServerName {
+fn name() -> ServerName {
     ServerName::new("files").expect("a name")
 }
 
-pub(crate) fn plan() -> Plan {
+/// The server with a filter, and a second one.
+static PLAN: LazyLock<Plan> = LazyLock::new(|| {
     let text =
         "mcp_servers: [{ name: files, command: run, tools: { exclude: [internal_*] } }, { name: mail, command: run }]";
     let files = MemorySources([("config.yml".to_owned(), text.as_bytes().to_vec())].into());
     compile("config.yml", &files).expect("it is there").plan.expect("it compiles")
-}
+});
 
 fn entries<T: DeserializeOwned>(list: &Value) -> Vec<Entry<T>> {
     list.as_array().expect("a list").iter().map(|item| Entry::parse(&item.to_string()).expect("an item")).collect()
@@ -129,13 +131,13 @@ pub(crate) fn observed(said: &Value) -> Observed {
     observed
 }
 
-pub(crate) fn lock(said: &Value) -> Lock {
-    make(plan(), Vec::new(), BTreeMap::from([(name(), observed(said))]), None).lock
+fn lock(said: &Value) -> Lock {
+    make(PLAN.clone(), Vec::new(), BTreeMap::from([(name(), observed(said))]), None).lock
 }
 
 /// What `check` finds where `locked` was locked and `found` is said now, beside a mail server with two tools.
 pub(crate) fn difference(locked: &Value, found: &Value) -> Vec<Change> {
-    let (plan, lock, observed) = (plan(), lock(locked), observed(found));
+    let (plan, lock, observed) = (&*PLAN, lock(locked), observed(found));
     let (files, mail) = (name(), ServerName::new("mail").expect("a name"));
     let names = NameTable::build(
         &plan.naming,
@@ -143,6 +145,6 @@ pub(crate) fn difference(locked: &Value, found: &Value) -> Vec<Change> {
         [(&files, "read"), (&files, "stat"), (&mail, "send_mail"), (&mail, "search")],
     );
     let server = plan.server("files").expect("it is there");
-    let found = Found::observed(&plan, server, &observed);
+    let found = Found::observed(plan, server, &observed);
     changes(&lock.catalog[&files], &found, &Context { server: &files, names: &names })
 }
