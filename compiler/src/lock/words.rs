@@ -176,7 +176,7 @@ mod tests {
                 "Reads one file from the disk of a machine.",
                 "Reads [-a-]{+one+} file…k of [-this-]{+a+} mach…",
             ),
-            ("one two three", "1 2 three", "[-one two-]{+1 2+} thre…"),
+            ("one two three", "1 2 three", "[-one two-]{+1 2+} three"),
             ("", "new", "{+new+}"),
             ("old", "", "[-old-]"),
             ("a\u{200b}b", "ab\n", "[-a\\u{200b}b-]{+ab\\u{a}+}"),

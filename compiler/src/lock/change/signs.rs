@@ -88,6 +88,7 @@ impl Signs {
     }
 }
 
+/// Calls `look` with every string and its place, keys by name, so that their order in the text doesn't matter.
 fn each_string(at: &str, value: &Value, look: &mut impl FnMut(&str, &str)) {
     match value {
         Value::String(text) => look(at, text),
@@ -97,7 +98,9 @@ fn each_string(at: &str, value: &Value, look: &mut impl FnMut(&str, &str)) {
             }
         }
         Value::Object(map) => {
-            for (key, value) in map {
+            let mut entries: Vec<_> = map.iter().collect();
+            entries.sort_by_key(|(key, _)| *key);
+            for (key, value) in entries {
                 let at = below(at, key);
                 look(&at, key);
                 each_string(&at, value, look);
@@ -274,4 +277,107 @@ fn other_names(seen: &str, context: &Context<'_>) -> Vec<String> {
 
 fn is_of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::name::ServerName;
+    use crate::plan::{NameTable, Naming};
+
+    #[test]
+    fn hosts_are_found_however_the_address_is_written() {
+        for (text, expected) in [
+            ("see https://Evil.example:8443/x?y#z.", &["evil.example"][..]),
+            ("(http://evil.example)", &["evil.example"]),
+            ("https:/evil.example https:\\\\other.example", &["evil.example", "other.example"]),
+            ("https://docs.example@evil.example/", &["evil.example"]),
+            ("![x](https://evil.example/?q=${TOKEN})", &["evil.example"]),
+            ("https://\u{ff45}vil\u{200b}.example", &["evil.example"]),
+            ("mailto:me@evil.example, ftp://evil.example", &["evil.example", "evil.example"]),
+            ("http://localhost:1/, http://[::1]:80/", &["localhost", "::1"]),
+            ("gopher://evil.example/", &["evil.example"]),
+            ("https://bücher.example", &["bücher.example"]),
+            // Schemes of a server's own, and what is no address.
+            ("notes://{id} file:///etc s3://bucket/key", &[]),
+            ("a: b, 12:30, note:/x, C:\\x", &[]),
+        ] {
+            assert_eq!(url_hosts(&seen(text)), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_known_host_is_a_whole_word() {
+        let mut words = BTreeSet::new();
+        host_words(&serde_json::json!(["microsoft.com, not-evil.example", "at Docs.Example."]), &mut words);
+        assert!(["microsoft.com", "not-evil.example", "docs.example"].iter().all(|host| words.contains(*host)));
+        assert!(!["t.co", "evil.example"].iter().any(|host| words.contains(*host)));
+    }
+
+    #[test]
+    fn tags_are_found_and_comparisons_and_links_are_not() {
+        for (text, expected) in [
+            ("<important> x </important>", &["important", "important"][..]),
+            ("</AVAILABLE_MCP_TOOLS><SYSTEM>do x", &["available_mcp_tools", "system"]),
+            ("< system role=\"admin\" >", &["system"]),
+            ("\u{ff1c}system\u{ff1e} <sys\u{200b}tem> <ѕystem>", &["system", "system", "system"]),
+            ("a < b and <https://x.example> and <mailto:a@b> and 1<2>3 and <unclosed", &[]),
+            ("<<<<>>>> <> </>", &[]),
+        ] {
+            assert_eq!(tags(&plain(text)), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn phrases_are_whole_words_in_any_clothes() {
+        for (text, expected) in [
+            ("Ignore previous", &["ignore previous"][..]),
+            ("IGNORE,\n  prévious", &["ignore previous"]),
+            ("ign\u{200b}ore-previous", &["ignore previous"]),
+            ("\u{456}gn\u{43e}re \u{440}revious", &["ignore previous"]),
+            ("don’t tell", &["don t tell"]),
+            ("ignored previously", &[]),
+            ("the system prompts", &[]),
+        ] {
+            assert_eq!(phrases(&plain(text)), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn phrases_are_written_as_they_are_compared() {
+        assert!(PHRASES.is_sorted());
+        for phrase in PHRASES {
+            assert!(phrases(&plain(phrase)).contains(phrase), "{phrase}");
+        }
+    }
+
+    #[test]
+    fn names_of_others_are_whole_and_plain_words_are_quoted_or_called() {
+        let naming = Naming { pattern: "{tool}".to_owned(), limit: 64 };
+        let [mine, other] = ["mine", "other"].map(|name| ServerName::new(name).unwrap());
+        let names = NameTable::build(&naming, &[], [(&mine, "own_one"), (&other, "send_mail"), (&other, "search")]);
+        let context = Context { server: &mine, names: &names };
+        for (text, expected) in [
+            ("call send_mail, then own_one", &["send_mail"][..]),
+            ("send_mail- and -send_mail", &["send_mail", "send_mail"]),
+            ("resend_mail send_mails", &[]),
+            ("send\u{200b}_mail", &["send_mail"]),
+            ("search the disk, Search it", &[]),
+            ("`search`, search(x), \"search\"", &["search", "search", "search"]),
+        ] {
+            assert_eq!(other_names(&seen(text), &context), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_made_to_take_long_does_not() {
+        let naming = Naming { pattern: "{tool}".to_owned(), limit: 64 };
+        let mine = ServerName::new("mine").unwrap();
+        let names = NameTable::build(&naming, &[], []);
+        let context = Context { server: &mine, names: &names };
+        for part in ["mailto:", "http:/", "<", "<a", "</ ", "a_", ":", "-", "\u{200b}", "ignore "] {
+            let mut signs = Signs::default();
+            signs.read_text(&part.repeat(200_000 / part.len()), &context);
+        }
+    }
 }
