@@ -11,7 +11,7 @@ use mcplan_compiler::observed::Observed;
 use mcplan_compiler::plan::Plan;
 
 use super::project::{Project, Which};
-use super::report::{self, CouldNot, Outcome};
+use super::report::{self, CouldNot, Outcome, counted};
 use super::with_servers;
 use crate::runtime::connection::{ConnectError, Context};
 use crate::runtime::observe::observe;
@@ -55,7 +55,7 @@ impl LockCommand {
         if self.check {
             return check(&project, &plan, &sources);
         }
-        report::diagnostics(&compilation);
+        report::warnings(&compilation).iter().for_each(report::note);
         let outcome = self.write(&project, &compilation, plan, sources)?;
         Ok(if plugins_failed.is_empty() { outcome } else { outcome.max(Outcome::DoesNotHold) })
     }
@@ -133,17 +133,27 @@ impl LockCommand {
         for name in made.kept.iter().filter(|name| failed.iter().any(|(failed, _)| failed == *name)) {
             report::note(format_args!("{name}: kept as it was locked before"));
         }
-        for name in &made.missing {
-            report::note(format_args!("{name}: not in the catalog; its tools are unknown until it can be locked"));
-        }
-        for (server, tool) in &made.without_text {
+        if !made.missing.is_empty() {
+            let names: Vec<_> = made.missing.iter().map(ServerName::as_str).collect();
+            let (whose, them) = if names.len() == 1 { ("its", "it") } else { ("their", "them") };
             report::note(format_args!(
-                "{server}: the tool {tool} is included now and its text isn't locked; lock this server again"
+                "not in the catalog: {}; {whose} tools are unknown until 'mcplan lock' reaches {them}",
+                names.join(", ")
+            ));
+        }
+        let mut textless: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (server, tool) in &made.without_text {
+            textless.entry(server).or_default().push(tool.as_str());
+        }
+        for (server, tools) in textless {
+            report::note(format_args!(
+                "{server}: included now, without a locked text: {}; lock this server again",
+                tools.join(", ")
             ));
         }
         let tools: usize = made.lock.catalog.values().map(|server| server.tools.0.len()).sum();
         let path = project.lock.display();
-        let what = format!("{} servers, {tools} tools", made.lock.catalog.len());
+        let what = format!("{}, {}", counted(made.lock.catalog.len(), "server"), counted(tools, "tool"));
         report::result(if written {
             format!("wrote {path}: {what}\n")
         } else {

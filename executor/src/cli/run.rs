@@ -156,7 +156,7 @@ fn load(project: &Project) -> Loaded {
         }
         Err(Refused::Config) => {
             // Where a template is wrong, it is watched too: mending it must be noticed.
-            Err(report::human(&compilation.diagnostics, &compilation, false).trim_end().to_owned())
+            Err(report::no_plan(&compilation, false).trim_end().to_owned())
         }
         Err(Refused::Other(problem)) => Err(problem.to_string()),
     };
