@@ -97,7 +97,7 @@ def test_a_bad_config_fails_with_its_report_and_a_good_one_passes(repository: Re
 @pytest.mark.parametrize(
     "path, good, bad",
     [
-        ("config.prod.yml", "mcp: { timeout_seconds: 6 }\n", "mcp: { timeout_seconds: soon }\n"),
+        ("config.prod.yml", "mcp: { timeout_seconds: 60 }\n", "mcp: { timeout_seconds: soon }\n"),
         ("teams/search.yaml", "mcp_servers: [{ name: search, command: ./s }]\n", "mcp_servers: [{ name: echo, comand: ./s }]\n"),
         ("prompts/block.j2", "{{ total }} tools\n", "{{ totla }} tools\n"),
         ("config.lock.json", None, None),
@@ -106,7 +106,7 @@ def test_a_bad_config_fails_with_its_report_and_a_good_one_passes(repository: Re
 def test_whatever_a_config_is_made_of_is_looked_at(repository: Repository, path: str, good: str | None, bad: str | None) -> None:
     repository.use("mcplan-validate-system", "    args: [config.yml, config.prod.yml]\n")
     repository.write("config.yml", "fragments: [teams/*.yaml]\nprompt: { template: prompts/block.j2 }\n" + GOOD)
-    repository.write("config.prod.yml", "mcp: { timeout_seconds: 6 }\n")
+    repository.write("config.prod.yml", "mcp: { timeout_seconds: 5 }\n")
     repository.write("prompts/block.j2", "{{ total }}\n")
     repository.git("commit", "--quiet", "--message", "all that is not looked at now")
     repository.write(path, good or "{}\n")
