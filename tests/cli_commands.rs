@@ -334,3 +334,74 @@ fn a_file_without_end_and_a_full_stderr_have_an_exit_code() {
     let told = project.command(&["validate", "none.yml"]).stderr(full).status().unwrap();
     assert_eq!(told.code(), Some(2));
 }
+
+/// Other commands than `validate` say how many warnings there are, once.
+#[test]
+fn warnings_are_counted_and_errors_shown_by_commands_that_do_something_else() {
+    let unpinned =
+        "mcp_servers:\n  - { name: a, command: npx, args: [-y, x] }\n  - { name: b, command: uvx, args: [y] }\n";
+    let project = Project::new(unpinned);
+    let ran = project.run(&["lock", "--offline"]);
+    assert_eq!(
+        (ran.code, &*ran.err),
+        (
+            0,
+            "2 warnings in config.yml: run 'mcplan validate'\n\
+             not in the catalog: a, b; their tools are unknown until 'mcplan lock' reaches them\n"
+        )
+    );
+    let checked = project.run(&["validate"]);
+    assert_eq!((checked.code, checked.err.matches("warning[unpinned]").count()), (0, 2), "{checked:?}");
+    project.write("config.yml", &format!("{unpinned}  - {{ name: c, comand: x }}\n"));
+    for args in [&["lock"][..], &["lock", "--check"], &["call", "mcp__a__x"], &["export", "--to", "cursor"]] {
+        let refused = project.run(args);
+        assert!(refused.code > 0 && refused.err.contains("error[unknown-key]: unknown key `comand`"), "{refused:?}");
+        assert!(!refused.err.contains("unpinned"), "{refused:?}");
+        assert!(
+            refused.err.ends_with("\n2 warnings in config.yml: run 'mcplan validate'\nerror: 1 error\n"),
+            "{refused:?}"
+        );
+    }
+}
+
+/// Where the system allows such names.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_path_that_is_no_utf_8_is_opened_and_shown_as_far_as_it_can_be() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let project = Project::new("");
+    let name = std::ffi::OsStr::from_bytes;
+    let write = |path: &[u8], text: &str| std::fs::write(project.path("").join(name(path)), text).unwrap();
+    let entry = |server: &str| config(&[demo(server, &["--group", "server"], json!({}))], json!({}));
+    let run = |args: &[&[u8]]| Ran::of(project.command(&[]).args(args.iter().map(|arg| name(arg))).output().unwrap());
+    write(b"caf\xe9.yml", &entry("a"));
+    write(b"caf\xe9.prod.yml", &entry("b"));
+    let checked = run(&[b"validate", b"caf\xe9.yml", b"caf\xe9.prod.yml"]);
+    assert_eq!(
+        (checked.code, &*checked.out),
+        (0, "caf\u{fffd}.yml: ok, 1 server\ncaf\u{fffd}.yml with profile prod: ok, 2 servers\n")
+    );
+    for more in [&[][..], &[&b"--profile"[..], b"prod"]] {
+        let with = |args: &[&'static [u8]]| run(&[args, &[b"-c", b"caf\xe9.yml"], more].concat());
+        assert_eq!(with(&[b"lock"]).code, 0);
+        assert_eq!(with(&[b"lock", b"--check"]).code, 0);
+        assert_eq!(with(&[b"call", b"mcp__a__echo", b"{\"text\":\"hi\"}"]).out, "hi\n");
+    }
+    let export = run(&[b"export", b"--to", b"cursor", b"-c", b"caf\xe9.yml"]);
+    assert_eq!((export.code, &*export.out), (2, ""));
+    assert!(export.err.contains("caf\u{fffd}.yml, whose path is not UTF-8; rename it"), "{export:?}");
+    let missing = run(&[b"validate", b"th\xe9.yml"]);
+    assert_eq!((missing.code, &*missing.err), (2, "error: th\u{fffd}.yml can't be read: no such file\n"));
+    // Fragments and templates lie beside the config, whatever its directory is called.
+    let directory = project.path("").join(name(b"d\xff"));
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::write(directory.join("config.yml"), "fragments: [f.yml]\nprompt: { template: t.j2 }\n").unwrap();
+    std::fs::write(directory.join("f.yml"), entry("c")).unwrap();
+    std::fs::write(directory.join("t.j2"), "{% if no %}").unwrap();
+    let broken = run(&[b"validate", b"d\xff/config.yml"]);
+    assert_eq!(broken.code, 1);
+    assert!(broken.err.contains("--> d\u{fffd}/t.j2:1:"), "{broken:?}");
+    std::fs::write(directory.join("t.j2"), "{{ total }}").unwrap();
+    assert_eq!(run(&[b"lock", b"-c", b"d\xff/config.yml"]).code, 0);
+    assert_eq!(run(&[b"lock", b"--check", b"-c", b"d\xff/config.yml"]).code, 0);
+}

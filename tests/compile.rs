@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 
 use folder::{cases, check, finish, report};
 use mcplan_compiler::code::Code;
+use mcplan_compiler::diagnostic::Severity;
 use mcplan_compiler::plan::Plan;
 use mcplan_compiler::source::MemorySources;
 use mcplan_compiler::{compile, json};
@@ -62,6 +63,19 @@ fn a_file_over_four_mebibytes_is_refused() {
     --> config.yml:1:1
      = help: a config holds servers and rules; move everything else out of it
     ");
+}
+
+#[test]
+fn every_error_and_warning_says_what_to_do() {
+    let mut silent = BTreeSet::new();
+    for case in ["ok", "err"].into_iter().flat_map(cases) {
+        for found in case.compile().diagnostics {
+            if found.severity != Severity::Note && found.help.is_none() && found.meant.is_none() {
+                silent.insert(format!("{}: {}: {}", case.0.display(), found.code, found.message));
+            }
+        }
+    }
+    assert!(silent.is_empty(), "{silent:#?}");
 }
 
 #[test]

@@ -127,7 +127,7 @@ fn every_way_in_which_an_agents_tools_change() {
     project.write("config.yml", &text(json!({ "defer": false }), json!({ "mcp": { "naming": "{server}_{tool}" } })));
     let ran = project.run(&["diff"]);
     // Of what was filtered only the name is locked.
-    assert_eq!(ran.err, "s: the tool a is included now, and its text isn't locked yet\n");
+    assert_eq!(ran.err, "s: included now, without a locked text: a; lock this server again\n");
     let out = ran.out;
     let agent: Vec<_> = out.lines().take_while(|line| !line.is_empty()).collect();
     assert_eq!(

@@ -112,9 +112,9 @@ fn a_server_that_cannot_be_reached_is_kept_or_dropped_and_said() {
     // Another launch: it is another server, so nothing of it is known.
     project.write("config.yml", &two(fine.clone(), broken).replace("\"name\": \"two\"", "\"name\": \"three\""));
     let dropped = project.run(&["lock"]);
-    assert_eq!((dropped.code, &*dropped.out), (1, "wrote config.lock.json: 1 servers, 2 tools\n"), "{dropped:?}");
+    assert_eq!((dropped.code, &*dropped.out), (1, "wrote config.lock.json: 1 server, 2 tools\n"), "{dropped:?}");
     assert!(
-        dropped.err.contains("three: not in the catalog; its tools are unknown until it can be locked\n"),
+        dropped.err.contains("not in the catalog: three; its tools are unknown until 'mcplan lock' reaches it\n"),
         "{dropped:?}"
     );
     assert_eq!(tools(&project.read(LOCK), "three"), Value::Null);
@@ -146,16 +146,16 @@ fn offline_starts_nothing_and_says_what_is_missing() {
     project.write("config.yml", &with(json!({ "exclude": ["b"] })));
     let empty = project.run(&["lock", "--offline"]);
     assert_eq!((empty.code, &*empty.out), (0, "wrote config.lock.json: 0 servers, 0 tools\n"), "{empty:?}");
-    assert_eq!(empty.err, "s: not in the catalog; its tools are unknown until it can be locked\n");
+    assert_eq!(empty.err, "not in the catalog: s; its tools are unknown until 'mcplan lock' reaches it\n");
     assert!(!project.has("log"), "nothing was started");
     project.lock();
     let started = project.read("log");
     project.write("config.yml", &with(json!({})));
     let offline = project.run(&["lock", "--offline"]);
-    assert_eq!((offline.code, &*offline.out), (0, "wrote config.lock.json: 1 servers, 1 tools\n"), "{offline:?}");
-    assert_eq!(offline.err, "s: the tool b is included now and its text isn't locked; lock this server again\n");
+    assert_eq!((offline.code, &*offline.out), (0, "wrote config.lock.json: 1 server, 1 tool\n"), "{offline:?}");
+    assert_eq!(offline.err, "s: included now, without a locked text: b; lock this server again\n");
     assert_eq!(project.read("log"), started);
-    assert_eq!(project.run(&["lock"]).out, "wrote config.lock.json: 1 servers, 2 tools\n");
+    assert_eq!(project.run(&["lock"]).out, "wrote config.lock.json: 1 server, 2 tools\n");
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn what_cannot_be_locked_is_said_and_the_rest_is_locked() {
     let script = json!({ "tools_file": file.path("tools.json"), "tools": ["fine"] });
     let project = Project::new(&config(&[scripted("s", &script, json!({}))], json!({})));
     let ran = project.run(&["lock"]);
-    assert_eq!((ran.code, &*ran.out), (0, "wrote config.lock.json: 1 servers, 1 tools\n"), "{ran:?}");
+    assert_eq!((ran.code, &*ran.out), (0, "wrote config.lock.json: 1 server, 1 tool\n"), "{ran:?}");
     assert!(ran.err.starts_with("warning: s: the tool huge can't be used: 10000"), "{ran:?}");
 }
 

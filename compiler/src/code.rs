@@ -100,6 +100,8 @@ codes! {
     BadHeader = "bad-header", Error;
     /// A variable name that no system takes.
     BadVariableName = "bad-variable-name", Error;
+    /// A NUL character, which no program and no server can be given.
+    NulCharacter = "nul-character", Error;
     /// A builtin that the catalogue doesn't hold.
     UnknownBuiltin = "unknown-builtin", Error;
     /// A builtin that the same name written out replaces.
@@ -118,6 +120,8 @@ codes! {
     BadNaming = "bad-naming", Error;
     /// A naming pattern without `{server}`: equal tool names get a suffix.
     NamingWithoutServer = "naming-without-server", Warning;
+    /// A pattern of names that nobody means as it works.
+    BadPattern = "bad-pattern", Error;
     /// A tool named in include and in exclude.
     IncludedAndExcluded = "included-and-excluded", Warning;
     /// An include list without an entry: no tool remains.

@@ -52,7 +52,8 @@ pub enum FindingKind {
     Unclosed,
     /// `${}`: nothing named.
     Empty,
-    /// Something after `${` that is none of the forms, such as `${a-b}` or `${input:key}`.
+    /// Something after `${` that is none of the forms, such as `${a-b}` or `${input:key}`, or a name after `$<` with more
+    /// than that.
     Malformed(String),
     /// `$NAME` without braces: left as written.
     Bare(String),
@@ -179,14 +180,21 @@ impl Parser<'_> {
     }
 
     fn angled(&mut self) {
-        let name = name_prefix(&self.text[self.at + 2..]);
-        if !name.is_empty() && self.text[self.at + 2 + name.len()..].starts_with('>') {
+        let rest = &self.text[self.at + 2..];
+        let name = name_prefix(rest);
+        if !name.is_empty() && rest[name.len()..].starts_with('>') {
             self.refer(Reference::Variable(name.to_owned()), self.at + 3 + name.len());
-        } else {
-            // `$<` is ordinary text nearly everywhere; only the exact form is a reference.
-            self.plain.push_str("$<");
-            self.at += 2;
+            return;
         }
+        // Before anything but a name `$<` is ordinary text; with one, a reference was meant.
+        if !name.is_empty() {
+            let close = rest.find('>');
+            let kind = close.map_or(FindingKind::Unclosed, |close| FindingKind::Malformed(rest[..close].to_owned()));
+            let end = close.map_or(self.text.len(), |close| self.at + 2 + close + 1);
+            self.find(self.at..end, kind);
+        }
+        self.plain.push_str("$<");
+        self.at += 2;
     }
 
     fn braced(&mut self) {
@@ -370,7 +378,9 @@ mod tests {
         assert_eq!(find("${1A}"), [Finding { at: 0..5, kind: FindingKind::Malformed("1A".into()) }]);
         assert_eq!(find("x $HOME/y"), [Finding { at: 2..7, kind: FindingKind::Bare("HOME".into()) }]);
         assert_eq!(find("pa$$word"), [Finding { at: 2..4, kind: FindingKind::Doubled }]);
-        assert_eq!(find("$${A} $5 $ $<x"), []);
+        assert_eq!(find("a $<B"), [Finding { at: 2..5, kind: FindingKind::Unclosed }]);
+        assert_eq!(find("$<B:-x>y"), [Finding { at: 0..7, kind: FindingKind::Malformed("B:-x".into()) }]);
+        assert_eq!(find("$${A} $5 $ $< $<5> $$<x"), []);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::diagnostic::{one_line, shown};
 use crate::json;
 
 /// A server's item: its own text, and what we read of it.
@@ -47,6 +48,17 @@ pub enum EntryError {
     },
 }
 
+impl EntryError {
+    /// The reader quotes what it found, however long a server made it.
+    fn shape(error: &serde_json::Error) -> Self {
+        Self::Shape(one_line(&error.to_string(), 200).into_owned())
+    }
+
+    fn schema(pointer: &str, reason: String) -> Self {
+        Self::Schema { pointer: one_line(pointer, 80).into_owned(), reason }
+    }
+}
+
 /// Largest tool, prompt or template that is taken, in bytes of compact JSON.
 pub const ENTRY_MAX_BYTES: usize = 256 * 1024;
 /// Deepest nesting of a schema that is taken.
@@ -62,13 +74,13 @@ impl<T: DeserializeOwned> Entry<T> {
         if compact.len() > ENTRY_MAX_BYTES {
             return Err(EntryError::TooLarge { size: compact.len() });
         }
-        let value: Value = serde_json::from_str(&compact).map_err(|error| EntryError::Shape(error.to_string()))?;
+        let value: Value = serde_json::from_str(&compact).map_err(|error| EntryError::shape(&error))?;
         if !value.is_object() {
             return Err(EntryError::Shape(format!("an object was expected, not {}", kind(&value))));
         }
         let digest = json::digest(json::canonical(&value).as_bytes());
-        let known = serde_json::from_value(value).map_err(|error| EntryError::Shape(error.to_string()))?;
-        let raw = RawValue::from_string(compact).map_err(|error| EntryError::Shape(error.to_string()))?;
+        let known = serde_json::from_value(value).map_err(|error| EntryError::shape(&error))?;
+        let raw = RawValue::from_string(compact).map_err(|error| EntryError::shape(&error))?;
         Ok(Self { raw, known, digest })
     }
 }
@@ -164,16 +176,16 @@ impl Tool {
 pub fn parse_tool(text: &str) -> Result<Entry<Tool>, EntryError> {
     let entry = Entry::<Tool>::parse(text)?;
     check_schema(&entry.known.input_schema)?;
-    let all: Value = serde_json::from_str(entry.raw.get()).map_err(|error| EntryError::Shape(error.to_string()))?;
+    let all: Value = serde_json::from_str(entry.raw.get()).map_err(|error| EntryError::shape(&error))?;
     check_fields(&all)?;
     Ok(entry)
 }
 
 /// What is only passed on must have the protocol's types too: strict clients throw away the whole list otherwise.
 fn check_fields(tool: &Value) -> Result<(), EntryError> {
-    let wrong = |pointer: String, reason: String| Err(EntryError::Schema { pointer, reason });
+    let wrong = |pointer: &str, reason: String| Err(EntryError::schema(pointer, reason));
     if tool.get("name").and_then(Value::as_str) == Some("") {
-        return wrong("/name".to_owned(), "the name is empty".to_owned());
+        return wrong("/name", "the name is empty".to_owned());
     }
     let is_other = |value: &Value, expected: &str| !value.is_null() && kind(value) != expected;
     for (pointer, expected) in [
@@ -184,26 +196,31 @@ fn check_fields(tool: &Value) -> Result<(), EntryError> {
         ("/annotations/openWorldHint", "a boolean"),
     ] {
         if let Some(value) = tool.pointer(pointer).filter(|value| is_other(value, expected)) {
-            return wrong(pointer.to_owned(), format!("{expected} was expected, not {}", kind(value)));
+            return wrong(pointer, format!("{expected} was expected, not {}", kind(value)));
         }
     }
     for (index, icon) in tool.get("icons").and_then(Value::as_array).into_iter().flatten().enumerate() {
         if !icon.get("src").is_some_and(Value::is_string) {
-            return wrong(format!("/icons/{index}"), "an object with the string `src` was expected".to_owned());
+            return wrong(&format!("/icons/{index}"), "an object with the string `src` was expected".to_owned());
         }
     }
     Ok(())
 }
 
 fn check_schema(schema: &Value) -> Result<(), EntryError> {
-    let wrong = |pointer: &str, reason: String| Err(EntryError::Schema { pointer: pointer.to_owned(), reason });
+    let wrong = |pointer: &str, reason: String| Err(EntryError::schema(pointer, reason));
     let Value::Object(root) = schema else {
         let found = if schema.is_null() { "missing or null" } else { kind(schema) };
         return wrong("/inputSchema", format!("the schema must be an object, it is {found}"));
     };
     match root.get("type") {
         Some(Value::String(kind)) if kind == "object" => {}
-        Some(other) => return wrong("/inputSchema/type", format!("the root type must be \"object\", it is {other}")),
+        Some(other) => {
+            return wrong(
+                "/inputSchema/type",
+                format!("the root type must be \"object\", it is {}", shown(&other.to_string())),
+            );
+        }
         None => return wrong("/inputSchema", "the root has no type, it must be \"object\"".to_owned()),
     }
     check_nested(schema, "/inputSchema", 0)
@@ -212,10 +229,7 @@ fn check_schema(schema: &Value) -> Result<(), EntryError> {
 /// Depth, and references that would need the network. Looks at every value, so that no keyword is forgotten.
 fn check_nested(value: &Value, pointer: &str, depth: usize) -> Result<(), EntryError> {
     if depth > SCHEMA_MAX_DEPTH {
-        return Err(EntryError::Schema {
-            pointer: pointer.chars().take(80).collect(),
-            reason: format!("nested deeper than {SCHEMA_MAX_DEPTH}"),
-        });
+        return Err(EntryError::schema(pointer, format!("nested deeper than {SCHEMA_MAX_DEPTH}")));
     }
     match value {
         Value::Object(map) => {
@@ -225,8 +239,8 @@ fn check_nested(value: &Value, pointer: &str, depth: usize) -> Result<(), EntryE
                     && let Value::String(target) = value
                     && !target.starts_with('#')
                 {
-                    let reason = format!("a $ref outside the schema ({target}) is never fetched");
-                    return Err(EntryError::Schema { pointer, reason });
+                    let reason = format!("a $ref outside the schema ({}) is never fetched", shown(target));
+                    return Err(EntryError::schema(&pointer, reason));
                 }
                 check_nested(value, &pointer, depth + 1)?;
             }
@@ -395,6 +409,23 @@ fn name_of(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_said_of_a_bad_item_is_one_short_line() {
+        let long = "long\\n".repeat(1000);
+        for item in [
+            format!(r#"{{"name": "a", "inputSchema": {{"type": "object"}}, "annotations": "{long}"}}"#),
+            format!(r#"{{"name": "a", "inputSchema": {{"type": "{long}"}}}}"#),
+            format!(r##"{{"name": "a", "inputSchema": {{"type": "object", "x": {{"$ref": "{long}"}}}}}}"##),
+            format!(
+                r##"{{"name": "a", "inputSchema": {{"type": "object", "{long}": {{"$ref": "https://x.example"}}}}}}"##
+            ),
+            format!(r#"{{"name": {{"{long}": 1}}}}"#),
+        ] {
+            let said = parse_tool(&item).expect_err("it can't be used").to_string();
+            assert!(said.chars().count() < 300 && !said.contains('\n'), "{said}");
+        }
+    }
 
     #[test]
     fn raw_text_stays_and_the_digest_ignores_spelling() {

@@ -1,9 +1,11 @@
 //! Shell-style patterns for tool names: the semantics of Python's `fnmatch.fnmatchcase`.
 //!
 //! `*` any run, `?` one character, `[ab]` and `[a-c]` a class, `[!ab]` its complement; there is no escape, an
-//! unclosed `[` is itself, `{` and `^` are ordinary. Every crate we tried differs in one of these.
+//! unclosed `[` is itself, `{` and `^` are ordinary. Every crate we tried differs in one of these. What is surely not
+//! meant so is a [`Flaw`].
 
 use std::fmt;
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +22,58 @@ enum Part {
     Any,
     Run,
     Class { negated: bool, ranges: Vec<(char, char)> },
+}
+
+/// Something in a pattern that nobody means as it works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// Nothing, or nothing but blanks.
+    Empty,
+    /// Blanks at an end.
+    Blank,
+    /// A control character.
+    Control,
+    /// A `[` without its `]`, which is an ordinary character.
+    Unclosed,
+    /// `[z-a]`: a range without a member.
+    Backwards(char, char),
+    /// `[^ab]`: a class of three characters.
+    Caret,
+    /// `{a,b}`: five ordinary characters.
+    Braces,
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("an empty pattern matches nothing"),
+            Self::Blank => f.write_str("it begins or ends with a blank"),
+            Self::Control => f.write_str("it holds a control character"),
+            Self::Unclosed => f.write_str("its `[` has no `]`"),
+            Self::Backwards(low, high) => write!(f, "the range `{low}-{high}` runs backwards"),
+            Self::Caret => f.write_str("`[^` doesn't exclude, `^` is an ordinary character"),
+            Self::Braces => f.write_str("braces are ordinary characters, not a choice"),
+        }
+    }
+}
+
+impl Flaw {
+    /// What to write instead of it in `text`.
+    pub fn remedy(&self, text: &str) -> String {
+        match self {
+            Self::Empty => "write a name, or a pattern such as `read_*`, or remove it".to_owned(),
+            Self::Blank | Self::Control => format!("write `{}`", without_blanks(text)),
+            Self::Unclosed => "close it, as in `[ab]`; write `[[]` for the character `[` itself".to_owned(),
+            Self::Backwards(low, high) => format!("write `{high}-{low}`"),
+            Self::Caret => "write `[!ab]` for what is neither a nor b".to_owned(),
+            Self::Braces => "write an entry for each choice; `[{]` stands for the character `{` itself".to_owned(),
+        }
+    }
+}
+
+/// Without blanks at its ends and without control characters.
+fn without_blanks(text: &str) -> String {
+    text.replace(char::is_control, "").trim().to_owned()
 }
 
 impl Pattern {
@@ -63,6 +117,45 @@ impl Pattern {
     /// As written.
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    /// What in `text` matches otherwise than anyone would mean it, with its bytes. Whatever is found can be said without
+    /// it: in a class a character stands for itself.
+    pub fn flaw(text: &str) -> Option<(Range<usize>, Flaw)> {
+        let whole = match without_blanks(text) {
+            plain if plain.is_empty() => Some(Flaw::Empty),
+            _ if text.contains(char::is_control) => Some(Flaw::Control),
+            plain if plain != text => Some(Flaw::Blank),
+            _ => None,
+        };
+        if let Some(flaw) = whole {
+            return Some((0..text.len(), flaw));
+        }
+        let mut rest = text;
+        while let Some(c) = rest.chars().next() {
+            let at = text.len() - rest.len();
+            let mut length = c.len_utf8();
+            if c == '[' {
+                let chars: Vec<char> = rest.chars().collect();
+                let Some((_, closed)) = class(&chars) else { return Some((at..at + 1, Flaw::Unclosed)) };
+                length = chars[..closed].iter().map(|c| c.len_utf8()).sum();
+                let members = &chars[1..closed - 1];
+                if members.first() == Some(&'^') && members.len() > 1 {
+                    return Some((at..at + length, Flaw::Caret));
+                }
+                let backwards = members.windows(3).find(|range| range[1] == '-' && range[0] > range[2]);
+                if let Some(&[low, _, high]) = backwards {
+                    return Some((at..at + length, Flaw::Backwards(low, high)));
+                }
+            } else if c == '{'
+                && let Some(end) = rest.find('}')
+                && rest[..end].contains(',')
+            {
+                return Some((at..at + end + 1, Flaw::Braces));
+            }
+            rest = &rest[length..];
+        }
+        None
     }
 
     /// Whether it names exactly one text: no `*`, `?` or `[`.
@@ -208,6 +301,34 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_nobody_means_is_a_flaw() {
+        for (pattern, flaw) in [
+            ("", Some((0..0, Flaw::Empty))),
+            (" ", Some((0..1, Flaw::Empty))),
+            ("read_* ", Some((0..7, Flaw::Blank))),
+            ("a\0", Some((0..2, Flaw::Control))),
+            ("[", Some((0..1, Flaw::Unclosed))),
+            ("é[", Some((2..3, Flaw::Unclosed))),
+            ("[]", Some((0..1, Flaw::Unclosed))),
+            ("[!]", Some((0..1, Flaw::Unclosed))),
+            ("a[x][z", Some((4..5, Flaw::Unclosed))),
+            ("[z-a]", Some((0..5, Flaw::Backwards('z', 'a')))),
+            ("[^rw]*", Some((0..5, Flaw::Caret))),
+            ("{get,list}_*", Some((0..10, Flaw::Braces))),
+            ("[[]", None),
+            ("[]]", None),
+            ("[{]a,b}", None),
+            ("[a^]", None),
+            ("[^]", None),
+            ("[a-z][!0-9]?*", None),
+            ("{name}", None),
+            ("two words", None),
+        ] {
+            assert_eq!(Pattern::flaw(pattern), flaw, "{pattern}");
+        }
+    }
+
     proptest! {
         #[test]
         fn a_literal_matches_itself_and_never_panics(text in "\\PC{0,20}", other in "\\PC{0,20}") {
@@ -217,6 +338,10 @@ mod tests {
                 prop_assert_eq!(pattern.matches(&other), text == other);
             } else {
                 pattern.matches(&other);
+            }
+            if let Some((at, flaw)) = Pattern::flaw(&text) {
+                prop_assert!(text.get(at).is_some());
+                prop_assert!(!flaw.to_string().is_empty() && !flaw.remedy(&text).is_empty());
             }
         }
     }

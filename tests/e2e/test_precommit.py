@@ -80,7 +80,7 @@ def repository(mcplan: str, tmp_path: Path) -> Repository:
 
 
 def test_a_bad_config_fails_with_its_report_and_a_good_one_passes(repository: Repository) -> None:
-    repository.use("mcplan-validate-system")
+    repository.use("mcplan-validate-system", "    args: [agents/config.yml, mcplan.yaml]\n")
     repository.write("agents/config.yml", BAD)
     repository.write("mcplan.yaml", GOOD)
     refused = repository.check()
@@ -94,13 +94,43 @@ def test_a_bad_config_fails_with_its_report_and_a_good_one_passes(repository: Re
     assert "agents/config.yml: ok, 1 server" in passed.stdout
 
 
+@pytest.mark.parametrize(
+    "path, good, bad",
+    [
+        ("config.prod.yml", "mcp: { timeout_seconds: 60 }\n", "mcp: { timeout_seconds: soon }\n"),
+        ("teams/search.yaml", "mcp_servers: [{ name: search, command: ./s }]\n", "mcp_servers: [{ name: echo, comand: ./s }]\n"),
+        ("prompts/block.j2", "{{ total }} tools\n", "{{ totla }} tools\n"),
+        ("config.lock.json", None, None),
+    ],
+)
+def test_whatever_a_config_is_made_of_is_looked_at(repository: Repository, path: str, good: str | None, bad: str | None) -> None:
+    repository.use("mcplan-validate-system", "    args: [config.yml, config.prod.yml]\n")
+    repository.write("config.yml", "fragments: [teams/*.yaml]\nprompt: { template: prompts/block.j2 }\n" + GOOD)
+    repository.write("config.prod.yml", "mcp: { timeout_seconds: 5 }\n")
+    repository.write("prompts/block.j2", "{{ total }}\n")
+    repository.git("commit", "--quiet", "--message", "all that is not looked at now")
+    repository.write(path, good or "{}\n")
+    passed = repository.check()
+    assert passed.returncode == 0, passed.stdout + passed.stderr
+    assert "config.yml with profile prod: ok" in passed.stdout, passed.stdout
+    if bad is not None:
+        repository.write(path, bad)
+        refused = repository.check()
+        assert refused.returncode == 1 and f"--> {path}:1:" in refused.stdout, refused.stdout + refused.stderr
+
+
 def test_configs_of_other_programs_are_left_alone(repository: Repository) -> None:
     repository.use("mcplan-validate-system")
+    repository.write("mcplan.yml", GOOD)
     for path in (".circleci/config.yml", "docs/_config.yml", "app/.hidden/mcplan.yml", "values.yaml"):
         repository.write(path, "not: ours\n")
+    passed = repository.check()
+    assert passed.returncode == 0, passed.stdout + passed.stderr
+    assert "mcplan.yml: ok, 1 server\n" in passed.stdout, passed.stdout
+    repository.git("commit", "--quiet", "--message", "configs")
+    repository.write("notes.md", "no YAML\n")
     skipped = repository.check()
-    assert skipped.returncode == 0, skipped.stdout + skipped.stderr
-    assert "no files to check" in skipped.stdout
+    assert skipped.returncode == 0 and "no files to check" in skipped.stdout, skipped.stdout + skipped.stderr
 
 
 def test_a_stale_lock_and_another_block_are_found(repository: Repository) -> None:

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 
-use super::{Number, Text, Tools};
+use super::{MAX_SECONDS, Number, Text, Tools};
 use crate::source::Spanned;
 
 /// A server of the curated catalogue. A plain name was made a map with only `name` before it gets here.
@@ -32,7 +32,7 @@ pub struct Overrides {
     /// `false` keeps the entry without ever connecting. Default: true.
     pub enabled: Option<bool>,
     /// Seconds for connecting and reading its lists. Above 0.
-    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[schemars(extend("exclusiveMinimum" = 0), range(max = MAX_SECONDS))]
     pub timeout_seconds: Option<Spanned<Number>>,
 }
 

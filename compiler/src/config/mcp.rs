@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Number, ServerEntry};
+use super::{MAX_SECONDS, Number, ServerEntry};
 use crate::plan::{Connect, Environment};
 use crate::source::Spanned;
 
@@ -16,16 +16,16 @@ pub struct Mcp {
     /// Whether the tools of servers that do not say are deferred: listed by name, found by search. Default: true.
     pub defer: Option<bool>,
     /// Seconds for connecting to one server and reading its lists. Above 0. Default: 20.
-    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[schemars(extend("exclusiveMinimum" = 0), range(max = MAX_SECONDS))]
     pub timeout_seconds: Option<Spanned<Number>>,
     /// Seconds for one request other than a tool call. Above 0. Default: 60.
-    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[schemars(extend("exclusiveMinimum" = 0), range(max = MAX_SECONDS))]
     pub request_timeout_seconds: Option<Spanned<Number>>,
     /// Seconds for one tool call; 0 is no limit. Default: 300.
-    #[schemars(range(min = 0))]
+    #[schemars(range(min = 0, max = MAX_SECONDS))]
     pub call_timeout_seconds: Option<Spanned<Number>>,
     /// Seconds that a tool call may go without progress; 0 is no limit. Default: 0.
-    #[schemars(range(min = 0))]
+    #[schemars(range(min = 0, max = MAX_SECONDS))]
     pub idle_timeout_seconds: Option<Spanned<Number>>,
     /// Characters of one tool result's JSON; longer ones are cut, 0 is no limit. Default: 50000.
     #[schemars(range(min = 0))]
@@ -35,11 +35,11 @@ pub struct Mcp {
     /// When servers are connected: at start, or on the first call to one. Default: eager.
     pub connect: Option<Connect>,
     /// Seconds without a call after which a lazily connected server is stopped; 0 is never. Default: 0.
-    #[schemars(range(min = 0))]
+    #[schemars(range(min = 0, max = MAX_SECONDS))]
     pub idle_stop_seconds: Option<Spanned<Number>>,
     /// How many servers connect at the same time.
     pub concurrency: Option<Concurrency>,
-    /// How a lost connection to a remote server comes back.
+    /// How a lost connection comes back: to a remote server, or to a process with `restart: on_failure`.
     pub reconnect: Option<Reconnect>,
     /// How tools are called downstream. `{tool}` must be in it, `{server}` should. Default: `mcp__{server}__{tool}`.
     #[schemars(example = &"mcp__{server}__{tool}", example = &"{server}__{tool}")]
@@ -70,14 +70,14 @@ pub struct Mcp {
 #[serde(deny_unknown_fields)]
 pub struct Concurrency {
     /// Processes being started. Default: 3.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 1000))]
     pub stdio: Option<u64>,
     /// Remote servers being connected. Default: 20.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 1000))]
     pub remote: Option<u64>,
 }
 
-/// Exponential backoff after a lost connection to a remote server.
+/// Exponential backoff after a lost connection to a remote server, or to a process with `restart: on_failure`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reconnect {
@@ -85,12 +85,12 @@ pub struct Reconnect {
     #[schemars(range(min = 0))]
     pub attempts: Option<u32>,
     /// First wait in seconds; it doubles each time. Default: 1.
-    #[schemars(range(min = 0))]
-    pub initial_seconds: Option<Number>,
+    #[schemars(range(min = 0, max = MAX_SECONDS))]
+    pub initial_seconds: Option<Spanned<Number>>,
     /// Longest wait in seconds. Default: 30.
-    #[schemars(range(min = 0))]
-    pub max_seconds: Option<Number>,
+    #[schemars(range(min = 0, max = MAX_SECONDS))]
+    pub max_seconds: Option<Spanned<Number>>,
     /// Most that chance adds to or takes from a wait, in seconds. Default: 0.5.
-    #[schemars(range(min = 0))]
-    pub jitter_seconds: Option<Number>,
+    #[schemars(range(min = 0, max = MAX_SECONDS))]
+    pub jitter_seconds: Option<Spanned<Number>>,
 }

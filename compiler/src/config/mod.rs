@@ -26,7 +26,7 @@ pub use prompt::{Budget, Progressive, Prompt};
 pub use serve::{Disclosure, Search, Serve};
 pub use server::{ServerEntry, Tools, When};
 pub use test::Test;
-pub use values::{Number, Text};
+pub use values::{MAX_SECONDS, Number, Text};
 
 use std::collections::BTreeMap;
 

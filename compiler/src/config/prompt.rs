@@ -27,16 +27,16 @@ pub struct Prompt {
 #[serde(deny_unknown_fields)]
 pub struct Budget {
     /// Unicode characters.
-    #[schemars(range(min = 0))]
+    #[schemars(range(min = 1))]
     pub chars: Option<u64>,
     /// Tokens of o200k_base.
-    #[schemars(range(min = 0))]
+    #[schemars(range(min = 1))]
     pub tokens: Option<u64>,
     /// The model's context window; `percent` of it is the budget, in characters.
     #[schemars(range(min = 1))]
     pub context: Option<u64>,
-    /// Percent of `context`.
-    #[schemars(range(min = 0, max = 100))]
+    /// Percent of `context`. Above 0.
+    #[schemars(extend("exclusiveMinimum" = 0), range(max = 100))]
     pub percent: Option<Number>,
 }
 
@@ -45,7 +45,7 @@ pub struct Budget {
 #[serde(deny_unknown_fields)]
 pub struct Progressive {
     /// A fraction of a context window of 200 000: 0.01 is 2000 characters.
-    #[schemars(range(min = 0, max = 1))]
+    #[schemars(extend("exclusiveMinimum" = 0), range(max = 1))]
     pub budget_pct: Option<Spanned<Number>>,
     /// Same as `prompt.max_description_chars`.
     #[schemars(range(min = 1))]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Number, Reconnect, Text};
+use super::{MAX_SECONDS, Number, Reconnect, Text};
 use crate::plan::{Connect, Environment, Replace, Restart, TransportKind};
 use crate::source::Spanned;
 
@@ -37,7 +37,7 @@ pub struct ServerEntry {
     /// Older spelling: true is `environment: all`, false `environment: minimal`.
     #[schemars(extend("deprecated" = true))]
     pub inherit_env: Option<Spanned<bool>>,
-    /// stdio: whether a dead process comes back. Default: never.
+    /// stdio: whether a dead process comes back. Default: never, with `required` on_failure.
     pub restart: Option<Spanned<Restart>>,
     /// Remote: the address.
     #[schemars(example = &"https://example.com/mcp")]
@@ -50,7 +50,8 @@ pub struct ServerEntry {
     pub tools: Option<Tools>,
     /// `false` keeps the entry without ever connecting. Default: true.
     pub enabled: Option<bool>,
-    /// Whether the executor is ready only with this server; `lock` fails without it. Default: false.
+    /// Whether the executor is ready only with this server; `lock` fails without it. It then comes back by itself,
+    /// however often, unless `restart` or `reconnect` say otherwise. Default: false.
     pub required: Option<bool>,
     /// Conditions under which the server is active.
     pub when: Option<When>,
@@ -65,26 +66,26 @@ pub struct ServerEntry {
     /// When it is connected. Default: `mcp.connect`.
     pub connect: Option<Connect>,
     /// Seconds without a call after which it is stopped when it is connected lazily; 0 is never.
-    #[schemars(range(min = 0))]
+    #[schemars(range(min = 0, max = MAX_SECONDS))]
     pub idle_stop_seconds: Option<Spanned<Number>>,
     /// What a reload does with the old connection when the entry changed. Default: swap.
     pub replace: Option<Replace>,
     /// Seconds for connecting and reading its lists. Above 0.
-    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[schemars(extend("exclusiveMinimum" = 0), range(max = MAX_SECONDS))]
     pub timeout_seconds: Option<Spanned<Number>>,
     /// Seconds for one request other than a tool call. Above 0.
-    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[schemars(extend("exclusiveMinimum" = 0), range(max = MAX_SECONDS))]
     pub request_timeout_seconds: Option<Spanned<Number>>,
     /// Seconds for one tool call; 0 is no limit.
-    #[schemars(range(min = 0))]
+    #[schemars(range(min = 0, max = MAX_SECONDS))]
     pub call_timeout_seconds: Option<Spanned<Number>>,
     /// Seconds that a tool call may go without progress; 0 is no limit.
-    #[schemars(range(min = 0))]
+    #[schemars(range(min = 0, max = MAX_SECONDS))]
     pub idle_timeout_seconds: Option<Spanned<Number>>,
     /// Characters of one tool result's JSON; 0 is no limit.
     #[schemars(range(min = 0))]
     pub max_result_chars: Option<u64>,
-    /// Remote: how a lost connection comes back. Default: `mcp.reconnect`.
+    /// Remote, or with `restart: on_failure`: how a lost connection comes back. Default: `mcp.reconnect`.
     pub reconnect: Option<Spanned<Reconnect>>,
 }
 

@@ -3,7 +3,6 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::Number;
 use crate::source::Spanned;
 
 /// Something that must hold. Exactly one of `search`, `call`, `listed`, `deferred` and `block` says what is looked at.
@@ -36,7 +35,7 @@ pub struct BlockTest {
     pub max_chars: Option<u64>,
     /// Tokens, at most.
     #[schemars(range(min = 0))]
-    pub max_tokens: Option<Number>,
+    pub max_tokens: Option<u64>,
     /// Texts that must be in it.
     pub contains: Option<Vec<Spanned<String>>>,
     /// Texts that must not.

@@ -26,6 +26,9 @@ impl JsonSchema for Text {
     }
 }
 
+/// Most seconds of anything that is waited for: a year. Timers hold little more, and what has no end is written 0.
+pub const MAX_SECONDS: f64 = 31_536_000.0;
+
 /// A finite number. Its limits stand in the schema of the field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 pub struct Number(pub f64);

@@ -10,9 +10,12 @@ use jsonschema::error::{TypeKind, ValidationErrorKind as E};
 use jsonschema::{JsonType, ValidationError};
 use serde_json::{Map, Number, Value};
 
+use super::limit::{limit, range};
 use super::path::{Finder, Place, Step};
 use super::schema::{CompiledSchema, known_keys};
-use super::words::{Quantity, command_line_hint, form_hint, hint, quoted_list, type_names, value_name, written};
+use super::words::{
+    Quantity, command_line_hint, form_hint, hint, instead, quoted_list, type_names, value_name, written,
+};
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, closest, shown, sort};
 use crate::document::{self, Document, Entry, Kind, Node, number_of};
@@ -116,7 +119,10 @@ impl<'a> Check<'a> {
             E::Enum { options } => self.unknown_word(&place, options.as_array().map_or(&[], Vec::as_slice)),
             E::Constant { expected_value } => self.unknown_word(&place, std::slice::from_ref(&**expected_value)),
             E::AnyOf { context } | E::OneOfNotValid { context } => self.union(&place, parent, error, context),
-            kind => self.limit(&place, kind),
+            kind => {
+                let found = limit(&place, Self::at(&place), kind, self.schema.at(parent));
+                self.say(kind.keyword(), place.node.via, found);
+            }
         }
     }
 
@@ -239,9 +245,9 @@ impl<'a> Check<'a> {
         let mut diagnostic =
             Diagnostic::new(Code::WrongType, Self::at(place), format!("{subject} takes {names}, this is {is}"))
                 .label(format!("should be {names}"));
-        if let Some(hint) = hint {
-            diagnostic = diagnostic.help(hint);
-        }
+        let range = || range(self.schema.at(parent).filter(|_| takes_number)?, false);
+        let hint = hint.or_else(|| range().map(|range| format!("write {range}")));
+        diagnostic = diagnostic.help(hint.unwrap_or_else(|| instead(kinds)));
         self.say("", place.node.via, diagnostic);
     }
 
@@ -312,8 +318,9 @@ impl<'a> Check<'a> {
         }
         let Some(text) = node.text() else {
             let message = format!("{} takes {}, this is {}", place.subject(), one_of(&words, &list), node.what());
-            let diagnostic =
-                Diagnostic::new(Code::WrongType, Self::at(place), message).label(format!("is {}", node.what()));
+            let diagnostic = Diagnostic::new(Code::WrongType, Self::at(place), message)
+                .label(format!("is {}", node.what()))
+                .help(format!("write {}", one_of(&words, &list)));
             return self.say("", place.node.via, diagnostic);
         };
         if matches!(node.kind, Kind::String(_)) && options.iter().any(|word| !word.is_string() && written(word) == text)
@@ -335,9 +342,10 @@ impl<'a> Check<'a> {
                 format!("did you mean `{guess}`?")
             });
         }
-        if words.len() > 1 {
-            diagnostic = diagnostic.help(format!("one of {list}"));
-        }
+        diagnostic = diagnostic.help(match words.as_slice() {
+            [only] => format!("write `{only}`, or remove the key"),
+            _ => format!("one of {list}"),
+        });
         self.say("", place.node.via, diagnostic);
     }
 
@@ -378,55 +386,6 @@ impl<'a> Check<'a> {
         }
         let kinds: Vec<JsonType> = branches.iter().flat_map(|branch| schema_types(branch)).collect();
         self.wrong_type(place, &kinds, parent);
-    }
-
-    fn limit(&mut self, place: &Place<'a>, kind: &E) {
-        let subject = place.subject();
-        let this = || place.node.text().map(|text| format!(", this is {}", shown(text))).unwrap_or_default();
-        let entries = |n: u64| if n == 1 { "1 entry".to_owned() } else { format!("{n} entries") };
-        let characters = |n: u64| if n == 1 { "1 character".to_owned() } else { format!("{n} characters") };
-        let (code, message) = match kind {
-            E::Minimum { limit } => {
-                (Code::OutOfRange, format!("{subject} has to be {} or more{}", written(limit), this()))
-            }
-            E::ExclusiveMinimum { limit } => {
-                (Code::OutOfRange, format!("{subject} has to be more than {}{}", written(limit), this()))
-            }
-            E::Maximum { limit } => {
-                (Code::OutOfRange, format!("{subject} has to be {} or less{}", written(limit), this()))
-            }
-            E::ExclusiveMaximum { limit } => {
-                (Code::OutOfRange, format!("{subject} has to be less than {}{}", written(limit), this()))
-            }
-            E::MultipleOf { multiple_of } => {
-                (Code::OutOfRange, format!("{subject} has to be a multiple of {multiple_of}{}", this()))
-            }
-            E::MinItems { limit } | E::MinProperties { limit } => {
-                (Code::OutOfRange, format!("{subject} needs at least {}", entries(*limit)))
-            }
-            E::MaxItems { limit } | E::MaxProperties { limit } => {
-                (Code::OutOfRange, format!("{subject} takes at most {}", entries(*limit)))
-            }
-            E::MinLength { limit: 1 } => (Code::OutOfRange, format!("{subject} must not be empty")),
-            E::MinLength { limit } => (Code::OutOfRange, format!("{subject} needs at least {}", characters(*limit))),
-            E::MaxLength { limit } => (Code::OutOfRange, format!("{subject} takes at most {}", characters(*limit))),
-            E::UniqueItems => (Code::UnknownValue, format!("{subject} holds an entry twice")),
-            E::Pattern { pattern } => {
-                (Code::UnknownValue, format!("{subject} does not have the form `{pattern}`{}", this()))
-            }
-            E::PropertyNames { .. } => (Code::UnknownKey, format!("{subject} holds a key that can't be one")),
-            E::FalseSchema | E::Not { .. } => (Code::UnknownKey, format!("{subject} can't be used here")),
-            other => (Code::WrongType, format!("{subject} does not fit (`{}`)", other.keyword())),
-        };
-        let label = match kind {
-            E::Minimum { .. } | E::ExclusiveMinimum { .. } => "too small",
-            E::Maximum { .. } | E::ExclusiveMaximum { .. } => "too large",
-            E::MinLength { .. } | E::MinItems { .. } | E::MinProperties { .. } => "too short",
-            E::MaxLength { .. } | E::MaxItems { .. } | E::MaxProperties { .. } => "too long",
-            _ => "",
-        };
-        let diagnostic = Diagnostic::new(code, Self::at(place), message).label(label);
-        self.say(kind.keyword(), place.node.via, diagnostic);
     }
 }
 

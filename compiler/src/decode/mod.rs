@@ -6,6 +6,7 @@
 
 mod check;
 mod de;
+mod limit;
 mod mend;
 mod path;
 mod schema;

@@ -155,6 +155,16 @@ pub(super) fn hint(node: &Node, kinds: &[JsonType]) -> Option<String> {
     }
 }
 
+/// What to write where nothing better can be said.
+pub(super) fn instead(kinds: &[JsonType]) -> String {
+    match kinds {
+        [JsonType::Object] => "write its keys below, one a line, as `KEY: VALUE`".to_owned(),
+        [JsonType::Array] => "write its entries below, one a line, each after a `-`".to_owned(),
+        kinds if kinds.contains(&JsonType::String) => "write a text on one line".to_owned(),
+        kinds => format!("write {}", type_names(kinds)),
+    }
+}
+
 /// How a map is written as a list, or a list as a map.
 pub(super) fn form_hint(node: &Node, kinds: &[JsonType]) -> Option<String> {
     let takes = |kind: JsonType| kinds.contains(&kind);

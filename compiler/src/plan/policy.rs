@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{Reaction, Verdict};
 use crate::name::ServerName;
-use crate::pattern::Pattern;
+use crate::pattern::{Flaw, Pattern};
 
 /// What may be done.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -182,6 +182,9 @@ pub enum RuleError {
     /// A part is missing or empty.
     #[error("a rule of this kind is `{0}`")]
     Parts(&'static str),
+    /// A pattern that matches otherwise than anyone would mean it.
+    #[error("`{0}` is no pattern: {1}")]
+    Pattern(String, Flaw),
 }
 
 impl Rule {
@@ -206,14 +209,14 @@ impl Rule {
             (Verb::List, Some(_)) | (_, None) => return Err(wrong()),
             (Verb::Read, Some((server, uri))) if !uri.is_empty() => (server, Target::Uri(SlashPattern::new(uri))),
             (Verb::Call | Verb::Invoke, Some((server, name))) if !name.is_empty() => {
-                (server, Target::Name(Pattern::new(name)))
+                (server, Target::Name(meant(name)?))
             }
             _ => return Err(wrong()),
         };
         if server.is_empty() {
             return Err(wrong());
         }
-        Ok(Self { text: text.to_owned(), verb, server: Pattern::new(server), target })
+        Ok(Self { text: text.to_owned(), verb, server: meant(server)?, target })
     }
 
     /// As written.
@@ -242,6 +245,14 @@ impl Rule {
                 (Target::Uri(pattern), Operation::Read { uri, .. }) => pattern.matches(uri),
                 _ => false,
             }
+    }
+}
+
+/// A pattern without a flaw: a rule that matches something else than was meant would allow or deny the wrong things.
+fn meant(text: &str) -> Result<Pattern, RuleError> {
+    match Pattern::flaw(text) {
+        Some((_, flaw)) => Err(RuleError::Pattern(text.to_owned(), flaw)),
+        None => Ok(Pattern::new(text)),
     }
 }
 

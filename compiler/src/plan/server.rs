@@ -46,7 +46,7 @@ pub struct Server {
     pub replace: Replace,
     /// How long and how much.
     pub limits: Limits,
-    /// What happens after a lost connection to a remote server.
+    /// What happens after a lost connection to a remote server, or to a process that comes back on failure.
     pub reconnect: Reconnect,
 }
 
@@ -193,7 +193,7 @@ pub struct Limits {
     pub max_result_chars: usize,
 }
 
-/// Exponential backoff after a lost connection to a remote server.
+/// Exponential backoff after a lost connection.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reconnect {
     /// Attempts before giving up; 0 is for ever.

@@ -7,7 +7,7 @@ use crate::config::server::TRANSPORTS;
 use crate::config::{Mcp, ServerEntry, Text};
 use crate::diagnostic::{Diagnostic, closest, shown};
 use crate::interpolate::{Part, Template};
-use crate::plan::{Environment, Launch, Remote, Stdio, TransportKind};
+use crate::plan::{Environment, Launch, Remote, Restart, Stdio, TransportKind};
 use crate::secret::masked;
 use crate::source::{Span, Spanned};
 
@@ -83,9 +83,9 @@ impl Resolver<'_> {
             // Without a command, the url is what should have been one: said below.
             ("url", fields.url.as_ref().filter(|_| fields.command.is_some()).map(|f| f.at)),
             ("headers", fields.headers.as_ref().map(|f| f.at)),
-            ("reconnect", fields.reconnect.as_ref().map(|f| f.at)),
         ];
         self.refuse(&refused, "a stdio server", "the process is given `command`, `args`, `env` and `cwd`");
+        let restart = self.restart(fields);
         let args = fields.args.iter().flat_map(|args| &args.value).enumerate();
         let args: Vec<_> = args.map(|(index, arg)| self.text(arg, &format!("args[{index}]"))).collect();
         let env = self.texts(fields.env.as_ref(), "env", Self::check_variable);
@@ -102,8 +102,23 @@ impl Resolver<'_> {
             env,
             cwd: cwd.unwrap_or_else(|| Template::literal(".")),
             environment: self.environment(fields, mcp),
-            restart: fields.restart.as_ref().map(|written| written.value).unwrap_or_default(),
+            restart,
         }))
+    }
+
+    /// Whether the process comes back: a required one does, unless its entry says otherwise. Only then are there waits.
+    fn restart(&mut self, entry: &ServerEntry) -> Restart {
+        let written = entry.restart.as_ref().map(|written| written.value);
+        let implied = if entry.required == Some(true) { Restart::OnFailure } else { Restart::default() };
+        let restart = written.unwrap_or(implied);
+        if let Some(reconnect) = entry.reconnect.as_ref().filter(|_| restart != Restart::OnFailure) {
+            let message = "a stdio server doesn't take `reconnect` unless it comes back by itself";
+            self.report(
+                Diagnostic::new(Code::FieldNotForTransport, reconnect.at, message)
+                    .help("write `restart: on_failure` too, or remove `reconnect`"),
+            );
+        }
+        restart
     }
 
     /// The server's own word, else the section's; the older spelling is a yes or no.
@@ -280,7 +295,7 @@ impl Resolver<'_> {
         let text = &value.value.0;
         let (odd, help) = if text.contains(['\n', '\r']) {
             ("a line break", "write it on one line")
-        } else if text.contains(|c: char| c.is_control() && c != '\t') {
+        } else if text.contains(|c: char| c.is_control() && !matches!(c, '\t' | '\0')) {
             ("a control character", "remove it")
         } else {
             return;
@@ -288,24 +303,10 @@ impl Resolver<'_> {
         let message = format!("the value of header `{}` holds {odd}", shown(&key.value));
         self.report(Diagnostic::new(Code::BadHeader, value.at, message).help(help));
     }
-
-    /// What can be said about a URL before its references are known; the rest is checked when the connection opens.
-    fn check_url(&mut self, written: &Spanned<String>, template: &Template, kind: TransportKind) {
-        if let Some(Part::Reference(_)) = template.parts().first() {
-            return;
-        }
-        if let Some(problem) = url_problem(&url_shape(template), kind) {
-            // The URL itself isn't repeated: it may hold a password or a token.
-            self.report(
-                Diagnostic::new(Code::BadUrl, written.at, problem)
-                    .help(format!("a URL looks like `{}://example.com/mcp`", schemes(kind)[0])),
-            );
-        }
-    }
 }
 
 /// A server of that transport, as messages call it.
-fn who(kind: TransportKind) -> &'static str {
+pub(super) fn who(kind: TransportKind) -> &'static str {
     match kind {
         TransportKind::Stdio => "a stdio server",
         TransportKind::StreamableHttp => "a streamable_http server",
@@ -314,84 +315,10 @@ fn who(kind: TransportKind) -> &'static str {
     }
 }
 
-fn schemes(kind: TransportKind) -> [&'static str; 2] {
-    if kind == TransportKind::Websocket { ["wss", "ws"] } else { ["https", "http"] }
-}
-
-/// The URL with each reference as a bare one: a default or a message in it is no part of the URL's own syntax.
-fn url_shape(template: &Template) -> String {
-    let parts = template.parts().iter().map(|part| match part {
-        Part::Text(text) => text.as_str(),
-        Part::Reference(_) => "${REFERENCE}",
-    });
-    parts.collect()
-}
-
-fn url_problem(url: &str, kind: TransportKind) -> Option<String> {
-    let [safe, plain] = schemes(kind);
-    if url.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return Some("`url` has a blank in it".to_owned());
-    }
-    let Some((scheme, rest)) = url.split_once("://") else {
-        return Some(format!("`url` is no absolute URL: it doesn't start with `{safe}://` or `{plain}://`"));
-    };
-    if ![safe, plain].contains(&&*scheme.to_ascii_lowercase()) {
-        return Some(format!(
-            "{} is reached through `{safe}://` or `{plain}://`, not `{}://`",
-            who(kind),
-            shown(scheme)
-        ));
-    }
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let host = authority.rsplit('@').next().unwrap_or_default();
-    let (name, port) = match host.strip_prefix('[') {
-        Some(inner) => {
-            let Some((address, after)) = inner.split_once(']') else {
-                return Some("the address in `url` has a `[` without its `]`".to_owned());
-            };
-            if !address.contains('$') && address.parse::<core::net::Ipv6Addr>().is_err() {
-                return Some("between `[` and `]` the `url` has no IPv6 address".to_owned());
-            }
-            (address, after.strip_prefix(':'))
-        }
-        None => host.split_once(':').map_or((host, None), |(name, port)| (name, Some(port))),
-    };
-    if name.is_empty() {
-        return Some("`url` has no host".to_owned());
-    }
-    let port = port.filter(|port| !port.is_empty() && !port.contains("${") && !port.contains("$<"))?;
-    port.parse::<u16>().is_err().then(|| format!("`{}` in `url` is no port: a number up to 65535", shown(port)))
-}
-
 /// `a`, `b` or `c`.
 fn one_of(names: &[String]) -> String {
     match names {
         [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
         names => names.concat(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn problem(url: &str) -> Option<String> {
-        url_problem(&url_shape(&Template::parse(url).0), TransportKind::StreamableHttp)
-    }
-
-    #[test]
-    fn a_reference_in_a_url_is_no_syntax_of_the_url() {
-        for good in [
-            "https://${REGION:-eu}.example/mcp",
-            "https://${REGION:?set the region first}.example/mcp",
-            "https://example.com:${PORT:-8080}/mcp",
-            "https://${HOST:-a}:8080/${PATH:-x:y}",
-            "https://${file:host.txt}/mcp",
-        ] {
-            assert_eq!(problem(good), None, "{good}");
-        }
-        for bad in ["https://${HOST:-a}:80a/mcp", "https://:80/${A}", "htps://${A}", "https://${HOST}:99999/"] {
-            assert!(problem(bad).is_some(), "{bad}");
-        }
     }
 }

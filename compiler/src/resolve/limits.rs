@@ -1,7 +1,7 @@
 //! Numbers: the server's own, else the section's, else ours.
 
 use crate::code::Code;
-use crate::config::{Mcp, Number, ServerEntry};
+use crate::config::{self, Mcp, Number, ServerEntry};
 use crate::diagnostic::Diagnostic;
 use crate::plan::{Limits, Reconnect};
 use crate::source::Spanned;
@@ -38,25 +38,53 @@ impl Resolver<'_> {
                 .help(format!("if milliseconds were meant, write `{}`", seconds / 1000.0)),
         );
     }
-}
 
-/// The backoff: the server's own fields, else the section's, else ours.
-pub(super) fn reconnect(entry: &ServerEntry, mcp: &Mcp) -> Reconnect {
-    let own = entry.reconnect.as_ref().map(|reconnect| &reconnect.value);
-    let shared = mcp.reconnect.as_ref();
-    let default = Reconnect::default();
-    let seconds = |field: fn(&crate::config::Reconnect) -> Option<Number>, default: f64| {
-        own.and_then(field).or_else(|| shared.and_then(field)).map_or(default, |number| number.0)
-    };
-    // A required server is never given up on, unless its entry says how often.
-    let required = entry.required.unwrap_or(false);
-    let attempts = own
-        .and_then(|reconnect| reconnect.attempts)
-        .or_else(|| if required { Some(0) } else { shared.and_then(|reconnect| reconnect.attempts) });
-    Reconnect {
-        attempts: attempts.unwrap_or(default.attempts),
-        initial_seconds: seconds(|reconnect| reconnect.initial_seconds, default.initial_seconds),
-        max_seconds: seconds(|reconnect| reconnect.max_seconds, default.max_seconds),
-        jitter_seconds: seconds(|reconnect| reconnect.jitter_seconds, default.jitter_seconds),
+    /// The backoff: the server's own fields, else the section's, else ours.
+    pub(super) fn reconnect(&mut self, entry: &ServerEntry, mcp: &Mcp) -> Reconnect {
+        let own = entry.reconnect.as_ref().map(|reconnect| &reconnect.value);
+        if let Some(own) = own {
+            self.check_waits(own, mcp.reconnect.as_ref());
+        }
+        let shared = mcp.reconnect.as_ref();
+        let default = Reconnect::default();
+        let written = |field: fn(&config::Reconnect) -> Option<&Spanned<Number>>| {
+            own.and_then(field).or_else(|| shared.and_then(field)).map(|number| number.value.0)
+        };
+        // A required server is never given up on, unless its entry says how often.
+        let required = entry.required.unwrap_or(false);
+        let attempts = own
+            .and_then(|reconnect| reconnect.attempts)
+            .or_else(|| if required { Some(0) } else { shared.and_then(|reconnect| reconnect.attempts) });
+        let max_seconds = written(|reconnect| reconnect.max_seconds.as_ref()).unwrap_or(default.max_seconds);
+        Reconnect {
+            attempts: attempts.unwrap_or(default.attempts),
+            // A shorter longest wait takes our own first one along.
+            initial_seconds: written(|reconnect| reconnect.initial_seconds.as_ref())
+                .unwrap_or(default.initial_seconds.min(max_seconds)),
+            max_seconds,
+            jitter_seconds: written(|reconnect| reconnect.jitter_seconds.as_ref()).unwrap_or(default.jitter_seconds),
+        }
+    }
+
+    /// A first wait that is written must not be longer than the longest. `shared` says what `own` leaves open.
+    pub(super) fn check_waits(&mut self, own: &config::Reconnect, shared: Option<&config::Reconnect>) {
+        if own.initial_seconds.is_none() && own.max_seconds.is_none() {
+            return;
+        }
+        let first = own.initial_seconds.as_ref().or_else(|| shared?.initial_seconds.as_ref());
+        let longest = own.max_seconds.as_ref().or_else(|| shared?.max_seconds.as_ref());
+        let Some(first) = first else { return };
+        let most = longest.map_or(Reconnect::default().max_seconds, |longest| longest.value.0);
+        if first.value.0 <= most {
+            return;
+        }
+        let whose = if longest.is_none() { " (the default)" } else { "" };
+        let message = format!("`initial_seconds`, {}, is more than `max_seconds`, {most}{whose}", first.value.0);
+        let mut diagnostic = Diagnostic::new(Code::OutOfRange, first.at, message)
+            .help(format!("set `initial_seconds` to {most} or less, or `max_seconds` to {} or more", first.value.0));
+        if let Some(longest) = longest {
+            diagnostic = diagnostic.related(longest.at, "the longest");
+        }
+        self.report(diagnostic);
     }
 }

@@ -13,6 +13,7 @@ mod serve;
 mod servers;
 mod tests;
 mod text;
+mod url;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +21,7 @@ use crate::code::Code;
 use crate::config::{Config, ServerEntry};
 use crate::diagnostic::{Diagnostic, Severity, shown};
 use crate::expectation::Expectation;
-use crate::pattern::Pattern;
+use crate::pattern::{Flaw, Pattern};
 use crate::plan::{Concurrency, Digested, Naming, Plan};
 use crate::source::{SourceMap, Sources, Span, Spanned};
 
@@ -151,9 +152,9 @@ impl Resolver<'_> {
         let plan = Plan {
             enabled: servers.iter().any(|server| server.enabled) || mcp.enabled.unwrap_or(!servers.is_empty()),
             servers,
-            denylist: patterns(Some(&denylist)),
-            reserved: mcp.reserved.iter().flatten().map(|name| name.value.clone()).collect(),
-            ca_bundle: mcp.ca_bundle.as_ref().map(|path| path.value.clone()),
+            denylist: self.patterns(Some(&denylist)),
+            reserved: mcp.reserved.iter().flatten().map(|name| self.reserved(name)).collect(),
+            ca_bundle: mcp.ca_bundle.as_ref().map(|path| self.path(path, "mcp.ca_bundle")),
             policy,
             serve: self.serve(config, &agents),
             agents,
@@ -164,7 +165,7 @@ impl Resolver<'_> {
             },
             prompt: self.prompt(config),
             search: Self::search(config),
-            skills: config.skills.iter().flatten().map(|path| path.value.clone()).collect(),
+            skills: config.skills.iter().flatten().map(|path| self.path(path, "skills")).collect(),
             plugins: self.plugins(config),
         };
         (plan, tests)
@@ -232,6 +233,38 @@ impl Resolver<'_> {
         self.report(Diagnostic::new(code, written.at, message).help(help));
     }
 
+    /// Compiles a list of patterns; one that nobody would mean as it works is an error.
+    fn patterns(&mut self, written: Option<&[Spanned<String>]>) -> Vec<Pattern> {
+        let written = written.unwrap_or_default();
+        for pattern in written {
+            if let Some((range, flaw)) = Pattern::flaw(&pattern.value) {
+                let at = self.inside(pattern.at, &pattern.value, range);
+                let message = match flaw {
+                    Flaw::Empty => flaw.to_string(),
+                    _ => format!("`{}` is no pattern: {flaw}", shown(&pattern.value)),
+                };
+                self.report(Diagnostic::new(Code::BadPattern, at, message).help(flaw.remedy(&pattern.value)));
+            }
+        }
+        written.iter().map(|pattern| Pattern::new(&*pattern.value)).collect()
+    }
+
+    /// A name of the host's: whole, unlike everything beside it.
+    fn reserved(&mut self, written: &Spanned<String>) -> String {
+        let name = &written.value;
+        if name.trim().is_empty() || name.contains(['*', '?', '[']) {
+            let message = match name.trim() {
+                "" => "an empty name reserves nothing".to_owned(),
+                name => format!("`{}` reserves nothing: `reserved` takes whole names, no patterns", shown(name)),
+            };
+            self.report(
+                Diagnostic::new(Code::BadPattern, written.at, message)
+                    .help("write the name of a tool of the host's, such as `read_file`, or remove it"),
+            );
+        }
+        name.clone()
+    }
+
     fn report(&mut self, diagnostic: Diagnostic) {
         self.diagnostics.push(diagnostic);
     }
@@ -268,8 +301,3 @@ impl Resolver<'_> {
 
 /// Fewest characters that a limit on names may leave; a suffix alone takes seven.
 const SHORTEST_LIMIT: usize = 16;
-
-/// Compiles a list of patterns.
-fn patterns(written: Option<&[Spanned<String>]>) -> Vec<Pattern> {
-    written.unwrap_or_default().iter().map(|pattern| Pattern::new(&*pattern.value)).collect()
-}

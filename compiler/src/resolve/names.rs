@@ -57,8 +57,12 @@ impl Resolver<'_> {
                         diagnostic.help("write the name out: variables are only filled in where it is launched");
                 } else if value_looks_secret(&written.value) {
                     diagnostic = diagnostic.help("a name is no place for a secret");
-                } else if let Some(nearest) = ServerName::nearest(&written.value) {
-                    diagnostic = diagnostic.help(format!("for instance `{nearest}`"));
+                } else {
+                    let nearest = ServerName::nearest(&written.value);
+                    diagnostic = diagnostic.help(match nearest {
+                        Some(nearest) => format!("for instance `{nearest}`"),
+                        None => "for instance `github`".to_owned(),
+                    });
                 }
                 self.report(diagnostic);
                 None

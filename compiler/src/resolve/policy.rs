@@ -5,12 +5,16 @@ use std::collections::BTreeMap;
 use crate::code::Code;
 use crate::config::policy::AgentPolicy;
 use crate::config::{self, Config};
-use crate::diagnostic::{Diagnostic, closest};
+use crate::diagnostic::{Diagnostic, closest, shown};
 use crate::name::ServerName;
-use crate::plan::{Agent, LEAD, OnDrift, Policy, Rule, Server};
+use crate::pattern::Pattern;
+use crate::plan::{Agent, LEAD, OnDrift, Policy, Rule, RuleError, Server};
 use crate::source::Spanned;
 
-use super::{Resolver, patterns};
+use super::Resolver;
+
+const RULES: &str =
+    "rules are `mcp:call:SERVER:TOOL`, `mcp:invoke:SERVER:PROMPT`, `mcp:read:SERVER:URI` and `mcp:list:SERVER`";
 
 impl Resolver<'_> {
     pub(super) fn policy(&mut self, config: &Config, servers: &[Server]) -> Policy {
@@ -59,11 +63,14 @@ impl Resolver<'_> {
                     self.check_rule_server(text, &rule, servers);
                     rules.push(rule);
                 }
-                Err(error) => self.report(
-                    Diagnostic::new(Code::BadRule, text.at, format!("`{}` is no rule: {error}", text.value)).help(
-                        "rules are `mcp:call:SERVER:TOOL`, `mcp:invoke:SERVER:PROMPT`, `mcp:read:SERVER:URI` and `mcp:list:SERVER`",
-                    ),
-                ),
+                Err(error) => {
+                    let help = match &error {
+                        RuleError::Pattern(part, flaw) => flaw.remedy(part),
+                        _ => RULES.to_owned(),
+                    };
+                    let message = format!("`{}` is no rule: {error}", shown(&text.value));
+                    self.report(Diagnostic::new(Code::BadRule, text.at, message).help(help));
+                }
             }
         }
         rules
@@ -133,25 +140,27 @@ impl Resolver<'_> {
         }
         // Only `lead` sees what it doesn't list.
         let all = name == LEAD;
-        let list = |patterns_of: &Option<Vec<Spanned<String>>>| match patterns_of {
+        let mut list = |patterns_of: &Option<Vec<Spanned<String>>>| match patterns_of {
             None if all => None,
-            other => Some(patterns(other.as_deref())),
+            other => Some(self.patterns(other.as_deref())),
         };
+        let (tools, prompts) = (list(&written.tools), list(&written.prompts));
         let resources = match &written.resources {
             None if all => None,
             other => Some(other.iter().flatten().map(|pattern| pattern.value.clone()).collect()),
         };
         Agent {
-            tools: list(&written.tools),
-            prompts: list(&written.prompts),
+            tools,
+            prompts,
             resources,
             policy: written.policy.as_ref().map(|policy| self.rules(policy, servers)).unwrap_or_default(),
         }
     }
 
     fn check_resource_pattern(&mut self, written: &Spanned<String>, servers: &[Server]) {
-        let Some((server, _)) = written.value.split_once(':') else {
-            let message = format!("`{}` is no pattern of resources", written.value);
+        let parts = written.value.split_once(':').filter(|(server, uri)| !server.is_empty() && !uri.is_empty());
+        let Some((server, _)) = parts else {
+            let message = format!("`{}` is no pattern of resources", shown(&written.value));
             self.report(
                 Diagnostic::new(Code::BadResourcePattern, written.at, message)
                     .help("write `SERVER:URI`, for instance `docs:file:///docs/**`"),
@@ -167,6 +176,9 @@ impl Resolver<'_> {
     /// A pattern in a namespaced form whose server isn't there. Nothing is split: each server's own prefix is tried.
     pub(super) fn check_namespaced(&mut self, written: &Spanned<String>, servers: &[Server]) {
         let Some(after) = written.value.strip_prefix("mcp__") else { return };
+        if Pattern::flaw(&written.value).is_some() {
+            return;
+        }
         let end = after.find(['*', '?', '[']).unwrap_or(after.len());
         let literal = &after[..end];
         let fits = |name: &str| {

@@ -72,10 +72,22 @@ impl Resolver<'_> {
         if let Some(new) = new {
             return self.written_budget(new);
         }
+        Budget::Chars(
+            old.map_or(DEFAULT_CHARS, |fraction| self.share(PROGRESSIVE_CONTEXT, fraction.value.0, fraction.at)),
+        )
+    }
+
+    /// A part of a context window in characters, of which there has to be one.
+    fn share(&mut self, context: f64, fraction: f64, at: Span) -> usize {
         // A decimal fraction is rarely exact in binary: 0.07 × 200 000 must not lose its last character.
-        let chars =
-            old.map_or(DEFAULT_CHARS, |fraction| (fraction.value.0 * PROGRESSIVE_CONTEXT + 1e-6).floor() as usize);
-        Budget::Chars(chars)
+        let chars = (context * fraction + 1e-6).floor() as usize;
+        if chars == 0 {
+            self.report(
+                Diagnostic::new(Code::OutOfRange, at, format!("this part of {context} comes to no character at all"))
+                    .help("write more of it, or a budget in characters, `budget: { chars: 2000 }` under `prompt`"),
+            );
+        }
+        chars
     }
 
     fn written_budget(&mut self, written: &Spanned<config::Budget>) -> Budget {
@@ -87,7 +99,7 @@ impl Resolver<'_> {
                 Budget::Tokens(*tokens as usize)
             }
             config::Budget { chars: None, tokens: None, context: Some(context), percent: Some(percent) } => {
-                Budget::Chars((*context as f64 * percent.0 / 100.0 + 1e-6).floor() as usize)
+                Budget::Chars(self.share(*context as f64, percent.0 / 100.0, written.at))
             }
             // What was refused there may be the missing half.
             _ if self.is_troubled(written.at) => Budget::Chars(DEFAULT_CHARS),

@@ -11,13 +11,16 @@ use crate::plan::{Naming, Origin, Server, ToolFilter};
 use crate::source::{Span, Spanned};
 
 use super::names::Names;
-use super::{Inputs, Resolver, limits, patterns};
+use super::{Inputs, Resolver};
 
 impl Resolver<'_> {
     /// Who wins, lowest first: builtin < fragment < main file (and profile) < plugin.
     pub(super) fn servers(&mut self, inputs: &Inputs, mcp: &Mcp, naming: &Naming) -> Vec<Server> {
         self.check_seconds("mcp.timeout_seconds", mcp.timeout_seconds.as_ref());
         self.check_seconds("mcp.request_timeout_seconds", mcp.request_timeout_seconds.as_ref());
+        if let Some(reconnect) = &mcp.reconnect {
+            self.check_waits(reconnect, None);
+        }
         let main = &inputs.main;
         let entries: Vec<_> = main.mcp_servers.iter().flatten().chain(mcp.servers.iter().flatten()).collect();
         let mut names = Names::default();
@@ -138,6 +141,7 @@ impl Resolver<'_> {
     ) -> Option<Server> {
         let launch = self.launch(entry, mcp);
         let limits = self.limits(&entry.value, mcp);
+        let reconnect = self.reconnect(&entry.value, mcp);
         let tools = self.filter(entry.value.tools.as_ref());
         if origin != Origin::Builtin {
             self.diagnostics.extend(lint::entry(entry));
@@ -151,6 +155,7 @@ impl Resolver<'_> {
         let entry = &entry.value;
         let when_env = entry.when.iter().flat_map(|when| when.env.iter().flatten());
         let when_env: Vec<String> = when_env.map(|variable| self.variable_name(variable)).collect();
+        let workspaces = entry.workspaces.iter().flatten().map(|glob| self.path(glob, "workspaces")).collect();
         Some(Server {
             name: name?.value,
             description: entry.description.clone(),
@@ -161,7 +166,7 @@ impl Resolver<'_> {
             enabled: entry.enabled.unwrap_or(true),
             required: entry.required.unwrap_or(false),
             when_env,
-            workspaces: entry.workspaces.iter().flatten().map(|glob| self.rebased_path(&glob.value)).collect(),
+            workspaces,
             sampling: entry.sampling.unwrap_or(false),
             persistent_sessions: entry.persistent_sessions.or(mcp.persistent_sessions).unwrap_or(true),
             connect: entry.connect.or(mcp.connect).unwrap_or_default(),
@@ -172,7 +177,7 @@ impl Resolver<'_> {
                 .map_or(0.0, |seconds| seconds.value.0),
             replace: entry.replace.unwrap_or_default(),
             limits,
-            reconnect: limits::reconnect(entry, mcp),
+            reconnect,
         })
     }
 
@@ -198,9 +203,9 @@ impl Resolver<'_> {
             }
         }
         ToolFilter {
-            include: tools.include.as_ref().map(|include| patterns(Some(&include.value))),
-            exclude: patterns(tools.exclude.as_deref()),
-            always: patterns(tools.always.as_deref()),
+            include: tools.include.as_ref().map(|include| self.patterns(Some(&include.value))),
+            exclude: self.patterns(tools.exclude.as_deref()),
+            always: self.patterns(tools.always.as_deref()),
         }
     }
 

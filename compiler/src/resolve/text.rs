@@ -10,6 +10,7 @@ use super::Resolver;
 impl Resolver<'_> {
     /// Parses one string field; `field` names it in messages.
     pub(super) fn template(&mut self, written: &Spanned<String>, field: &str) -> Template {
+        self.check_nul(written, field);
         let (template, findings) = Template::parse(&written.value);
         for finding in findings {
             self.report_finding(written, field, &finding);
@@ -19,6 +20,29 @@ impl Resolver<'_> {
             self.report_nested(written, field);
         }
         template
+    }
+
+    /// Systems end a text at NUL, so what holds one can't be handed on.
+    pub(super) fn check_nul(&mut self, written: &Spanned<String>, field: &str) {
+        if written.value.contains('\0') {
+            self.report(
+                Diagnostic::new(Code::NulCharacter, written.at, format!("`{}` holds a NUL character", shown(field)))
+                    .label("every system ends a text there")
+                    .help("remove the `\\0`; where a backslash and a zero are meant, write the text in single quotes"),
+            );
+        }
+    }
+
+    /// A path of the file that is being resolved, relative to the main file instead; there has to be one.
+    pub(super) fn path(&mut self, written: &Spanned<String>, field: &str) -> String {
+        if written.value.trim().is_empty() {
+            self.report(
+                Diagnostic::new(Code::OutOfRange, written.at, format!("a path in `{field}` is empty"))
+                    .help("write a path, `.` for the directory of this file, or remove it"),
+            );
+        }
+        self.check_nul(written, field);
+        self.rebased_path(&written.value)
     }
 
     /// `${A:-${B}}` ends at its first `}` and means the text `${B` and a `}`.
@@ -45,18 +69,31 @@ impl Resolver<'_> {
             _ => finding.at.clone(),
         };
         let at = self.inside(written.at, &written.value, marked);
-        let escape = "write `$${` where the characters `${` themselves are meant";
+        let angled = written.value[finding.at.start..].starts_with("$<");
+        let (open, close) = if angled { ("$<", ">") } else { ("${", "}") };
+        let escape = format!("write `${open}` where the characters `{open}` themselves are meant");
         let diagnostic = match &finding.kind {
-            FindingKind::Unclosed => Diagnostic::new(Code::BadReference, at, format!("`${{` in `{field}` has no `}}`"))
-                .label("starts here")
-                .help(format!("write `${{NAME}}`, or {}", escape.trim_start_matches("write "))),
+            FindingKind::Unclosed => {
+                Diagnostic::new(Code::BadReference, at, format!("`{open}` in `{field}` has no `{close}`"))
+                    .label("starts here")
+                    .help(format!("write `{open}NAME{close}`, or {}", escape.trim_start_matches("write ")))
+            }
+            FindingKind::Malformed(inner) if angled => {
+                let message = format!("`$<{}>` in `{field}` is no reference", shown(inner));
+                // The braced form may take what this one doesn't.
+                let better = format!("${{{}}}", inner.strip_prefix("env:").unwrap_or(inner));
+                let braced = !inner.contains('}') && Template::parse(&better).1.is_empty();
+                let rest = if braced { format!("write `{}`", shown(&better)) } else { escape };
+                Diagnostic::new(Code::BadReference, at, message)
+                    .help(format!("nothing but a name stands between `$<` and `>`; {rest}"))
+            }
             FindingKind::Empty => {
                 Diagnostic::new(Code::BadReference, at, format!("`${{}}` in `{field}` names nothing"))
                     .help("write `${NAME}` with the name of a variable")
             }
             FindingKind::Malformed(inner) => {
                 Diagnostic::new(Code::BadReference, at, format!("`${{{}}}` in `{field}` is no reference", shown(inner)))
-                    .help(malformed_help(inner, escape))
+                    .help(malformed_help(inner, &escape))
             }
             FindingKind::Bare(name) => {
                 Diagnostic::new(Code::BareDollar, at, format!("`${name}` in `{field}` is left as it is written"))
@@ -100,7 +137,9 @@ fn malformed_help(inner: &str, escape: &str) -> String {
         }
         _ => {}
     }
-    format!("a reference is `${{NAME}}`, `${{NAME:-text}}`, `${{NAME:?message}}` or `${{file:PATH}}`; {escape}")
+    format!(
+        "a reference is `${{NAME}}`, `$<NAME>`, `${{NAME:-text}}`, `${{NAME:?message}}` or `${{file:PATH}}`; {escape}"
+    )
 }
 
 /// A variable name made of `text`.

@@ -8,6 +8,7 @@ use mcplan_compiler::diagnostic::one_line;
 use mcplan_compiler::lock::{Lock, make};
 
 use super::asked::Asked;
+use super::lock::tell_without_text;
 use super::project::{Project, Which, read_lock_file};
 use super::report::{self, CouldNot, Outcome};
 use super::snapshot_of;
@@ -79,9 +80,7 @@ impl DiffCommand {
         asked.tell_failed();
         let reached_all = asked.failed.is_empty() && plugins_failed.is_empty();
         let made = make(plan, sources, asked.reached, Some(&before));
-        for (server, tool) in &made.without_text {
-            report::note(format_args!("{server}: the tool {tool} is included now, and its text isn't locked yet"));
-        }
+        tell_without_text(&made);
         Ok(Ok((before, made.lock, reached_all)))
     }
 }

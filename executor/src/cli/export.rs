@@ -7,7 +7,7 @@ use mcplan_compiler::import::export::{self, Client, OURS};
 use mcplan_compiler::plan::Plan;
 
 use super::project::{Project, Which};
-use super::report::{self, Outcome};
+use super::report::{self, CouldNot, Outcome};
 
 /// Print a client's configuration that starts this executor
 #[derive(Debug, Args)]
@@ -53,7 +53,7 @@ impl Export {
         let exported = if self.direct {
             export::servers(client, &plan)
         } else {
-            export::executor(client, &command(&project.config, which.profile.as_deref()), &plan)
+            export::executor(client, &command(&project.config, which.profile.as_deref())?, &plan)
         };
         report::result(&exported.text);
         report::note(format_args!("this is for {} of {}", client.file(), client.title()));
@@ -66,17 +66,21 @@ impl Export {
 }
 
 /// What starts this executor, wherever the client starts it from.
-fn command(config: &Path, profile: Option<&str>) -> Vec<String> {
+fn command(config: &Path, profile: Option<&str>) -> Result<Vec<String>, CouldNot> {
     let config = std::path::absolute(config).unwrap_or_else(|_| config.to_owned());
+    let Some(config) = config.to_str() else {
+        let shown = config.display();
+        return Err(CouldNot::new(format!("a client's file can't name {shown}, whose path is not UTF-8; rename it")));
+    };
     // The plain name where it is found; a client on the desktop often has another PATH, but then this is its path.
     let program = match (which::which("mcplan"), std::env::current_exe()) {
         (Err(_), Ok(here)) => here.display().to_string(),
         _ => "mcplan".to_owned(),
     };
     let mut command: Vec<_> = [&program, "run", "--stdio", "-c"].map(str::to_owned).into();
-    command.push(config.display().to_string());
+    command.push(config.to_owned());
     command.extend(profile.into_iter().flat_map(|profile| ["--profile".to_owned(), profile.to_owned()]));
-    command
+    Ok(command)
 }
 
 /// What the client makes of our names, and a shorter naming where they get long.

@@ -1,5 +1,7 @@
 //! `mcplan lock`: asks the servers, writes what was decided and what they said; or compares.
 
+use std::collections::BTreeMap;
+
 use clap::Args;
 use mcplan_compiler::diagnostic::one_line;
 use mcplan_compiler::lock::{Change, Context, Drift, Found, Lock, Made, changes, make};
@@ -9,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::asked::Asked;
 use super::project::{Project, Which};
-use super::report::{self, Outcome};
+use super::report::{self, Outcome, counted};
 use crate::runtime::connection::ConnectError;
 
 /// Write config.lock.json: what was decided, and what each server says of its tools
@@ -64,7 +66,7 @@ impl LockCommand {
             }
             return Ok(differences.outcome());
         }
-        report::diagnostics(&compilation);
+        report::warnings(&compilation).iter().for_each(report::note);
         let outcome = self.write(&project, plan, sources)?;
         Ok(if plugins_failed.is_empty() { outcome } else { outcome.max(Outcome::DoesNotHold) })
     }
@@ -91,14 +93,15 @@ fn tell(project: &Project, made: &Made, failed: &[(ServerName, ConnectError)], w
     for name in made.kept.iter().filter(|name| failed.iter().any(|(failed, _)| failed == *name)) {
         report::note(format_args!("{name}: kept as it was locked before"));
     }
-    for name in &made.missing {
-        report::note(format_args!("{name}: not in the catalog; its tools are unknown until it can be locked"));
-    }
-    for (server, tool) in &made.without_text {
+    if !made.missing.is_empty() {
+        let names: Vec<_> = made.missing.iter().map(ServerName::as_str).collect();
+        let (whose, them) = if names.len() == 1 { ("its", "it") } else { ("their", "them") };
         report::note(format_args!(
-            "{server}: the tool {tool} is included now and its text isn't locked; lock this server again"
+            "not in the catalog: {}; {whose} tools are unknown until 'mcplan lock' reaches {them}",
+            names.join(", ")
         ));
     }
+    tell_without_text(made);
     for (name, pinned, said) in &made.other_version {
         report::warning(format_args!(
             "{name}: its launch pins the version {pinned}, and the server says that it is {}; see that it is what you mean",
@@ -107,7 +110,7 @@ fn tell(project: &Project, made: &Made, failed: &[(ServerName, ConnectError)], w
     }
     let tools: usize = made.lock.catalog.values().map(|server| server.tools.0.len()).sum();
     let path = project.lock.display();
-    let what = format!("{} servers, {tools} tools", made.lock.catalog.len());
+    let what = format!("{}, {}", counted(made.lock.catalog.len(), "server"), counted(tools, "tool"));
     report::result(if written { format!("wrote {path}: {what}\n") } else { format!("{path} is unchanged: {what}\n") });
     let size = made.lock.text().len();
     if size > LARGE_BYTES {
@@ -120,6 +123,20 @@ fn tell(project: &Project, made: &Made, failed: &[(ServerName, ConnectError)], w
             "the lock has {} KiB, and a Kubernetes ConfigMap holds 1024; the largest servers are {}",
             size / 1024,
             largest.join(", ")
+        ));
+    }
+}
+
+/// Names the tools that pass the filters and of which only the name is locked.
+pub(super) fn tell_without_text(made: &Made) {
+    let mut textless: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (server, tool) in &made.without_text {
+        textless.entry(server).or_default().push(tool.as_str());
+    }
+    for (server, tools) in textless {
+        report::note(format_args!(
+            "{server}: included now, without a locked text: {}; lock this server again",
+            tools.join(", ")
         ));
     }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use mcplan_compiler::document::MAX_BYTES;
+use mcplan_compiler::include::profile_path;
 use mcplan_compiler::lock::Lock;
 use mcplan_compiler::source::{ReadError, Sources};
 use mcplan_compiler::{Compilation, Options, compile_with};
@@ -85,6 +86,14 @@ impl Project {
         here.find(|project| project.lock.exists()).map_or_else(|| Self::find(which), Ok)
     }
 
+    /// The config as it is told apart in reports.
+    pub(super) fn shown(&self) -> String {
+        match &self.profile {
+            Some(profile) => format!("{} with profile {profile}", self.config.display()),
+            None => self.config.display().to_string(),
+        }
+    }
+
     /// Compiles the config; what plugins printed is taken from the lock, if there is one.
     ///
     /// # Errors
@@ -145,10 +154,26 @@ impl Project {
     }
 
     fn compile_text(&self, text: Option<&str>, plugins: BTreeMap<String, String>) -> Result<Compilation, ReadError> {
-        let path = self.config.display().to_string();
         let options =
             Options { profile: self.profile.clone(), host_keys: self.host_keys, fragment: self.fragment, plugins };
-        compile_with(&path, &DiskSources { main: &self.config, directory: &self.directory, edited: text }, &options)
+        let files = DiskSources { named: self.named(), directory: &self.directory, edited: text };
+        compile_with(&files.named[0].0, &files, &options)
+    }
+
+    /// The files that aren't relative to the directory but named as the user did: the config, then its profile. Each as
+    /// it is shown, which may lose something of a path that is no UTF-8, and as it is opened.
+    fn named(&self) -> Vec<(String, PathBuf)> {
+        let main = self.config.display().to_string();
+        let profile = self.profile.as_ref().map(|profile| {
+            let mut name = self.config.file_stem().unwrap_or_default().to_owned();
+            name.push(format!(".{profile}"));
+            if let Some(ending) = self.config.extension() {
+                name.push(".");
+                name.push(ending);
+            }
+            (profile_path(&main, profile), self.config.with_file_name(name))
+        });
+        std::iter::once((main, self.config.clone())).chain(profile).collect()
     }
 
     /// The files of a compilation as the lock names them: relative to the config's directory.
@@ -161,10 +186,9 @@ impl Project {
 
     /// The files of a compilation besides the main file, where they are.
     pub(super) fn files(&self, compilation: &Compilation) -> Vec<PathBuf> {
-        let profile = usize::from(self.profile.is_some());
-        let rest = compilation.files.iter().skip(1).enumerate();
-        rest.map(|(at, file)| if at < profile { PathBuf::from(file) } else { self.directory.join(home(file)) })
-            .collect()
+        let named = self.named();
+        let profile = named.iter().skip(1).map(|(_, path)| path.clone());
+        profile.chain(compilation.files.iter().skip(named.len()).map(|file| self.directory.join(home(file)))).collect()
     }
 
     /// Reads the lock, if there is one.
@@ -260,7 +284,8 @@ pub(super) struct LockProblem {
 
 /// Files on disk: the config by its own path, everything else relative to its directory.
 struct DiskSources<'a> {
-    main: &'a Path,
+    /// [`Project::named`].
+    named: Vec<(String, PathBuf)>,
     directory: &'a Path,
     /// What to read instead of the config's own text.
     edited: Option<&'a str>,
@@ -268,12 +293,10 @@ struct DiskSources<'a> {
 
 impl Sources for DiskSources<'_> {
     fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
-        if let Some(text) = self.edited.filter(|_| Path::new(path) == self.main) {
+        if let Some(text) = self.edited.filter(|_| path == self.named[0].0) {
             return Ok(text.as_bytes().to_vec());
         }
-        // The profile lies beside the main file and is named as that is.
-        let beside_main = Path::new(path).parent() == self.main.parent() && path.starts_with(&*self.stem());
-        let on_disk = if beside_main { PathBuf::from(path) } else { self.directory.join(home(path)) };
+        let on_disk = self.on_disk(path);
         // More than is read at most is no longer of interest: a device has no end.
         let whole = std::fs::File::open(&on_disk).and_then(|file| {
             let mut bytes = Vec::new();
@@ -293,8 +316,7 @@ impl Sources for DiskSources<'_> {
 
     fn same(&self, one: &str, other: &str) -> bool {
         let real = |path: &str| {
-            let path =
-                if Path::new(path) == self.main { self.main.to_owned() } else { self.directory.join(home(path)) };
+            let path = self.on_disk(path);
             path.canonicalize().unwrap_or(path)
         };
         one == other || real(one) == real(other)
@@ -302,9 +324,10 @@ impl Sources for DiskSources<'_> {
 }
 
 impl DiskSources<'_> {
-    /// The main file's path without its ending.
-    fn stem(&self) -> String {
-        self.main.with_extension("").display().to_string()
+    /// Where a path leads.
+    fn on_disk(&self, path: &str) -> PathBuf {
+        let named = self.named.iter().find(|(shown, _)| shown == path);
+        named.map_or_else(|| self.directory.join(home(path)), |(_, path)| path.clone())
     }
 }
 

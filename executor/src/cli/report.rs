@@ -135,16 +135,20 @@ impl Count {
 
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plural = |n: usize, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
         match (self.errors, self.warnings) {
-            (0, warnings) => write!(f, "{}", plural(warnings, "warning")),
-            (errors, 0) => write!(f, "{}", plural(errors, "error")),
-            (errors, warnings) => write!(f, "{} and {}", plural(errors, "error"), plural(warnings, "warning")),
+            (0, warnings) => f.write_str(&counted(warnings, "warning")),
+            (errors, 0) => f.write_str(&counted(errors, "error")),
+            (errors, warnings) => write!(f, "{} and {}", counted(errors, "error"), counted(warnings, "warning")),
         }
     }
 }
 
-/// Prints the diagnostics of a compilation to stderr for a person.
+/// `1 server`, `2 servers`.
+pub(super) fn counted(n: usize, word: &str) -> String {
+    format!("{n} {word}{}", if n == 1 { "" } else { "s" })
+}
+
+/// Prints everything that was found to stderr for a person.
 pub(super) fn diagnostics(compilation: &Compilation) {
     to_stderr(human(&compilation.diagnostics, compilation, true));
 }
@@ -154,7 +158,21 @@ pub(super) fn human(diagnostics: &[Diagnostic], compilation: &Compilation, style
     render::human(diagnostics, &compilation.texts, Human { styled, ..Human::default() })
 }
 
-/// The plan of a compilation; without one its problems are printed.
+/// Why there is no plan: each error whole, the warnings in one line. Only `validate` shows those too.
+pub(super) fn no_plan(compilation: &Compilation, styled: bool) -> String {
+    let errors: Vec<_> = compilation.diagnostics.iter().filter(|found| found.is_error()).cloned().collect();
+    let warnings = warnings(compilation).map(|line| line + "\n").unwrap_or_default();
+    human(&errors, compilation, styled) + &warnings
+}
+
+/// How many warnings there are, and how they are seen.
+pub(super) fn warnings(compilation: &Compilation) -> Option<String> {
+    let Count { warnings, .. } = Count::of(&compilation.diagnostics, false);
+    let config = compilation.files.first().map_or("the config", String::as_str);
+    (warnings > 0).then(|| format!("{} in {config}: run 'mcplan validate'", Count { errors: 0, warnings }))
+}
+
+/// The plan of a compilation; without one its errors are printed.
 ///
 /// # Errors
 /// When there is no plan: what was asked about does not hold.
@@ -164,7 +182,7 @@ pub(super) fn plan(compilation: Compilation) -> Result<Compilation, Outcome> {
 
 /// Prints the problems of a compilation that gives no plan.
 pub(super) fn refused(compilation: &Compilation) -> Outcome {
-    diagnostics(compilation);
-    error(Count::of(&compilation.diagnostics, false));
+    to_stderr(no_plan(compilation, true));
+    error(Count { warnings: 0, ..Count::of(&compilation.diagnostics, false) });
     Outcome::DoesNotHold
 }

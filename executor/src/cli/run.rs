@@ -210,7 +210,7 @@ fn compile(project: &Project, trust: Trust) -> Result<Option<Compilation>, Refus
 pub(super) enum Refused {
     /// The config has errors; this is the report.
     // Where a template is wrong, it is watched too: mending it must be noticed.
-    #[error("{}", report::human(&.0.diagnostics, .0, false).trim_end())]
+    #[error("{}", report::no_plan(.0, false).trim_end())]
     Config(Box<Compilation>),
     /// The lock isn't there, or isn't the config's.
     #[error("{0}")]

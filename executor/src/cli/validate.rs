@@ -13,7 +13,7 @@ use mcplan_compiler::{Compilation, json, lint, render};
 use serde_json::{Value, json};
 
 use super::project::{Project, Which};
-use super::report::{self, CouldNot, Count, Outcome};
+use super::report::{self, CouldNot, Count, Outcome, counted};
 use crate::core::catalog::Listing;
 use crate::runtime::process;
 
@@ -112,10 +112,12 @@ impl Validate {
         let count = Count::of(&compilation.diagnostics, self.deny_warnings);
         let outcome = if count.errors > 0 { Outcome::DoesNotHold } else { Outcome::Fine };
         let servers = compilation.plan.as_ref().map_or(0, |plan| plan.servers.len());
+        let servers = counted(servers, "server");
+        let shown = project.shown();
         let summary = match (&compilation.plan, count) {
-            (Some(_), Count { errors: 0, warnings: 0 }) => format!("{path}: ok, {}", plural(servers)),
-            (Some(_), Count { errors: 0, .. }) => format!("{path}: ok, {}, {count}", plural(servers)),
-            _ => format!("{path}: {count}"),
+            (Some(_), Count { errors: 0, warnings: 0 }) => format!("{shown}: ok, {servers}"),
+            (Some(_), Count { errors: 0, .. }) => format!("{shown}: ok, {servers}, {count}"),
+            _ => format!("{shown}: {count}"),
         };
         Checked { path, outcome, summary, found: Ok(compilation) }
     }
@@ -180,12 +182,16 @@ const OMITTED_SHOWN: usize = 5;
 
 /// `X.PROFILE.yml` beside `X.yml` is checked laid over it; any other file by itself.
 fn project_of(file: &Path, profile: Option<String>) -> Project {
-    let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let parts: Vec<_> = name.rsplitn(3, '.').collect();
-    if let ([ending, own, stem], None) = (parts.as_slice(), &profile) {
-        let base = file.with_file_name(format!("{stem}.{ending}"));
-        if base.exists() && matches!(*ending, "yml" | "yaml") {
-            return Project::new(base, Some((*own).to_owned()));
+    let is_yaml = file.extension().is_some_and(|ending| ending == "yml" || ending == "yaml");
+    let stem = file.file_stem().map(Path::new).filter(|_| is_yaml && profile.is_none());
+    // The profile's name is an argument's, so that there is none for what is no UTF-8.
+    if let Some((stem, own)) = stem.and_then(|stem| Some((stem.file_stem()?, stem.extension()?.to_str()?))) {
+        let mut name = stem.to_owned();
+        name.push(".");
+        name.push(file.extension().unwrap_or_default());
+        let base = file.with_file_name(name);
+        if base.exists() {
+            return Project::new(base, Some(own.to_owned()));
         }
     }
     Project::new(file.to_owned(), profile)
@@ -251,10 +257,6 @@ impl Checked {
             }),
         }
     }
-}
-
-fn plural(servers: usize) -> String {
-    format!("{servers} server{}", if servers == 1 { "" } else { "s" })
 }
 
 /// The report of a file goes to stderr when something is wrong with it, its one line to stdout when not.

@@ -140,8 +140,6 @@ impl Lifecycle {
             Launch::StreamableHttp(_) | Launch::Sse(_) | Launch::Websocket(_) => Return::Backoff(server.reconnect),
             Launch::Stdio(stdio) => match stdio.restart {
                 Restart::OnFailure => Return::Backoff(server.reconnect),
-                // `required` implies that it comes back.
-                Restart::Never if server.required => Return::Backoff(server.reconnect),
                 Restart::OnCall => Return::OnCall,
                 Restart::Never => Return::ByHand,
             },
@@ -256,7 +254,8 @@ impl Lifecycle {
 fn delay(backoff: &Reconnect, attempts: u32, chance: f64) -> Duration {
     let doubled = backoff.initial_seconds * 2f64.powi(attempts.saturating_sub(1).min(60) as i32);
     let jitter = (chance * 2.0 - 1.0) * backoff.jitter_seconds;
-    Duration::from_secs_f64((doubled.min(backoff.max_seconds) + jitter).max(0.0))
+    // What a lock says was not looked at by the compiler of today.
+    Duration::try_from_secs_f64((doubled.min(backoff.max_seconds) + jitter).max(0.0)).unwrap_or(Duration::MAX)
 }
 
 #[cfg(test)]
