@@ -62,7 +62,7 @@ fn every_case_that_compiles_fits_the_config_schema() {
     let validator = validator("config.schema.json");
     for case in cases("ok") {
         // Another program's file has its own keys.
-        if case.0.join("host-keys").exists() {
+        if case.has("host-keys") {
             continue;
         }
         let value = written(&case).expect("it compiles");

@@ -1,0 +1,85 @@
+//! `mcplan validate` on every case of `tests/compile`, which says what is in one: its report is what the binary prints,
+//! to the byte, and the exit code says whether the config compiles.
+//!
+//! `UPDATE=1` writes the report of a case that renders the block, which only the executor can.
+
+#![cfg(unix)]
+#![allow(missing_docs, clippy::unwrap_used, reason = "an integration test")]
+
+#[path = "compile/folder.rs"]
+mod folder;
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use folder::{CONFIG, Folder, cases, check, finish};
+use mcplan_compiler::diagnostic::Severity;
+use mcplan_compiler::source::Sources as _;
+use support::{Project, Ran};
+
+fn copy(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap() {
+        let (path, name) = entry.map(|entry| (entry.path(), entry.file_name())).unwrap();
+        if path.is_dir() {
+            fs::create_dir_all(to.join(&name)).unwrap();
+            copy(&path, &to.join(&name));
+        } else {
+            fs::copy(&path, to.join(&name)).unwrap();
+        }
+    }
+}
+
+/// The case as a project on disk, and `mcplan validate` as it is asked for there.
+fn validate(case: &Folder) -> Ran {
+    let project = Project::new("");
+    copy(&case.0, &project.path(""));
+    fs::write(project.path(CONFIG), case.read(CONFIG).unwrap()).unwrap();
+    if let Some(lock) = case.compile().plan.and_then(|plan| case.lock(&plan)) {
+        project.write("config.lock.json", &lock.text());
+    }
+    let mut arguments = vec!["validate".to_owned()];
+    arguments.extend(case.has("host-keys").then(|| "--host-keys".to_owned()));
+    arguments.extend(case.has("config.prod.yml").then(|| "--profile=prod".to_owned()));
+    arguments.extend(case.text("target").map(|word| format!("--target={}", word.trim())));
+    arguments.extend(case.has("machine.json").then(|| "--env".to_owned()));
+    arguments.push(CONFIG.to_owned());
+    let mut command = project.command(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    if let Some(machine) = case.machine() {
+        fs::create_dir(project.path("bin")).unwrap();
+        for program in machine.0["commands"].as_array().into_iter().flatten() {
+            let path = project.path("bin").join(program.as_str().unwrap());
+            fs::write(&path, "").unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let variables = machine.0["variables"].as_object().unwrap();
+        command.env_clear().env("PATH", project.path("bin"));
+        command.envs(variables.iter().map(|(name, value)| (name, value.as_str().unwrap())));
+        assert_eq!(machine.0["files"].as_array().map(Vec::len), Some(0), "files of a machine lie at fixed paths");
+    }
+    Ran::of(command.output().unwrap())
+}
+
+#[test]
+fn the_report_of_every_case_is_what_the_binary_prints() {
+    let (mut wrong, mut seen) = (Vec::new(), 0);
+    for (kind, code) in [("ok", 0), ("err", 1)] {
+        for case in cases(kind) {
+            // What a plugin printed comes from a lock, and this one isn't whole without what the servers said.
+            if case.has("printed") {
+                continue;
+            }
+            let ran = validate(&case);
+            let name = case.0.display();
+            // What a machine lacks is an error of the machine, not of the config.
+            let lacks = case.compile().diagnostics.iter().any(|found| found.severity == Severity::Error);
+            assert_eq!(ran.code, i32::from(lacks).max(code), "{name}\n{}{}", ran.out, ran.err);
+            let summary = ran.err.rfind(&format!("{CONFIG}: ")).filter(|_| ran.code != 0).unwrap_or(ran.err.len());
+            check(&case.0.join("report.txt"), &ran.err[..summary], &mut wrong);
+            seen += 1;
+        }
+    }
+    assert!(seen > 150, "only {seen} cases");
+    finish(&wrong);
+}
