@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use mcplan_compiler::document::{self, Kind, Node};
 use mcplan_compiler::lint::environment;
 use mcplan_compiler::lint::locked::{Locked, Target};
 use mcplan_compiler::lock::{Lock, make};
 use mcplan_compiler::observed::Observed;
 use mcplan_compiler::plan::{Plan, Server};
 use mcplan_compiler::render::{self, Human};
-use mcplan_compiler::source::{ReadError, Sources};
+use mcplan_compiler::source::{ReadError, SourceMap, Sources};
 use mcplan_compiler::{Compilation, Options, compile_with, diagnostic};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
@@ -149,6 +150,24 @@ fn observed(text: &str) -> Observed {
     observed.add_tools(tools.iter().map(|tool| &**tool));
     assert_eq!(observed.quarantined, [], "every tool is usable");
     observed
+}
+
+/// A config as an editor sees it: the written values, as JSON.
+pub(crate) fn written(case: &Folder) -> Option<Value> {
+    let bytes = case.read(CONFIG).expect("a case has a config");
+    let (_, document, _) = document::load(&mut SourceMap::default(), CONFIG, &bytes);
+    document.map(|document| json(&document.root))
+}
+
+fn json(node: &Node) -> Value {
+    match &node.kind {
+        Kind::Null | Kind::Reported => Value::Null,
+        Kind::Bool(truth, _) => Value::Bool(*truth),
+        Kind::Number(text) => serde_json::from_str(text).unwrap_or_else(|_| panic!("{text} isn't a number of JSON")),
+        Kind::String(text) => Value::String(text.clone()),
+        Kind::List(items) => items.iter().map(json).collect(),
+        Kind::Map(entries) => entries.iter().map(|entry| (entry.key.clone(), json(&entry.value))).collect(),
+    }
 }
 
 /// What a user reads.
