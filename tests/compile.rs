@@ -13,17 +13,18 @@
 //! host-keys                        empty: the config is another program's file (`--host-keys`)
 //! fragment                         empty: the config is checked as a fragment
 //! printed/NAME.json                what the plugin NAME printed when it was locked
-//! locked/NAME.json                 what the server NAME said when it was locked, {"instructions": …, "tools": […]}:
-//!                                  with the folder there is a lock, and what a lock tells is reported too
+//! locked/NAME.json                 what the server NAME said when it was locked: {"instructions": …, "tools": […],
+//!                                  "prompts": […]}; with the folder there is a lock, and what a lock tells is reported
+//! tools.txt                        with `locked`: what each agent sees of these tools, compared in `tests/cases.rs`
 //! target                           the word behind `--target`, with `locked`
 //! block                            empty: with the lock the prompt block is rendered too, as `mcplan validate` does;
-//!                                  its report is compared in `tests/validate_cases.rs`
+//!                                  its report is compared in `tests/cases.rs`
 //! machine.json                     the machine of `--env`: {"variables": {…}, "commands": […], "files": […]}
 //! size                             a number: the config is filled up with `#` to that many bytes
 //! ```
 //!
 //! After a wanted change run `UPDATE=1 cargo test -p mcplan-compiler --test compile` and read the difference in git, which
-//! leaves the bytes of these files alone (`.gitattributes`). `tests/validate_cases.rs` shows that each report is what the
+//! leaves the bytes of these files alone (`.gitattributes`). `tests/cases.rs` shows that each report is what the
 //! binary prints.
 
 #[path = "compile/folder.rs"]

@@ -209,3 +209,50 @@ fn read_as_draft_07_it_says_the_same() {
     }
     assert!(refused > 20, "{refused} cases were refused");
 }
+
+/// Notes which keys and words `value` uses, each by the place of its schema.
+fn note_used<'s>(root: &'s Value, schema: &'s Value, value: &Value, used: &mut BTreeSet<*const Value>) {
+    let schema = follow(root, schema);
+    let words = schema["oneOf"].as_array().into_iter().flatten();
+    used.extend(words.filter(|word| word["const"] == *value).map(std::ptr::from_ref));
+    let branch = if value.is_object() { &schema["then"] } else { &schema["else"] };
+    if !branch.is_null() {
+        note_used(root, branch, value, used);
+    }
+    for (key, value) in value.as_object().into_iter().flatten() {
+        match schema["properties"].get(key) {
+            Some(property) => {
+                used.insert(property);
+                note_used(root, property, value, used);
+            }
+            None => note_used(root, &schema["additionalProperties"], value, used),
+        }
+    }
+    value.as_array().into_iter().flatten().for_each(|item| note_used(root, &schema["items"], item, used));
+}
+
+/// A key or a word that nobody has seen compile may not.
+#[test]
+fn every_key_and_word_is_in_a_case_that_compiles() {
+    let root = schema::config();
+    let mut used = BTreeSet::new();
+    for value in cases("ok").iter().filter(|case| !case.has("host-keys")).filter_map(written) {
+        note_used(&root, &root, &value, &mut used);
+    }
+    let mut unused = Vec::new();
+    walk(&root, "", &mut |path, map| {
+        for (name, key) in map.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            if !used.contains(&std::ptr::from_ref(key)) {
+                unused.push(format!("{path}: {name}"));
+            }
+        }
+        // A builtin may be written in two forms; one is enough.
+        let words = map.get("oneOf").filter(|_| !path.ends_with("BuiltinOverrides/properties/name"));
+        for word in words.and_then(Value::as_array).into_iter().flatten() {
+            if !used.contains(&std::ptr::from_ref(word)) {
+                unused.push(format!("{path}: {}", word["const"]));
+            }
+        }
+    });
+    assert!(unused.is_empty(), "in no case of tests/compile/ok:\n{}", unused.join("\n"));
+}

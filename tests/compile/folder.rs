@@ -11,7 +11,7 @@ use mcplan_compiler::document::{self, Kind, Node};
 use mcplan_compiler::lint::environment;
 use mcplan_compiler::lint::locked::{Locked, Target};
 use mcplan_compiler::lock::{Lock, make};
-use mcplan_compiler::observed::Observed;
+use mcplan_compiler::observed::{Entry, Observed};
 use mcplan_compiler::plan::{Plan, Server};
 use mcplan_compiler::render::{self, Human};
 use mcplan_compiler::source::{ReadError, SourceMap, Sources};
@@ -140,7 +140,7 @@ impl environment::Machine for Machine {
     }
 }
 
-/// What a server said: `{"instructions": …, "tools": […]}`.
+/// What a server said: `{"instructions": …, "tools": […], "prompts": […]}`.
 fn observed(text: &str) -> Observed {
     let said: Value = serde_json::from_str(text).expect("JSON");
     let mut observed = Observed::default();
@@ -148,6 +148,8 @@ fn observed(text: &str) -> Observed {
     let tools = said["tools"].as_array().cloned().unwrap_or_default();
     let tools: Vec<_> = tools.iter().map(|tool| to_raw_value(tool).expect("JSON")).collect();
     observed.add_tools(tools.iter().map(|tool| &**tool));
+    let prompts = said["prompts"].as_array().cloned().unwrap_or_default();
+    observed.prompts = prompts.iter().map(|prompt| Entry::parse(&prompt.to_string()).expect("a prompt")).collect();
     assert_eq!(observed.quarantined, [], "every tool is usable");
     observed
 }

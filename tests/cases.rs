@@ -1,7 +1,7 @@
-//! `mcplan validate` on every case of `tests/compile`, which says what is in one: its report is what the binary prints,
-//! to the byte, and the exit code says whether the config compiles.
+//! What the executor makes of the cases of `tests/compile`, which says what is in one: `mcplan validate` prints the report
+//! of each, to the byte, and the tools of `locked` are named, filtered and shared out among the agents as `tools.txt` says.
 //!
-//! `UPDATE=1` writes the report of a case that renders the block, which only the executor can.
+//! `UPDATE=1` writes both anew.
 
 #![cfg(unix)]
 #![allow(missing_docs, clippy::unwrap_used, reason = "an integration test")]
@@ -10,13 +10,20 @@
 mod folder;
 mod support;
 
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use folder::{CONFIG, Folder, cases, check, finish};
 use mcplan_compiler::diagnostic::Severity;
+use mcplan_compiler::lock::{Lock, LockedServer};
+use mcplan_compiler::name::ServerName;
+use mcplan_compiler::plan::{NameTable, Plan};
 use mcplan_compiler::source::Sources as _;
+use mcplan_executor::core::caller::Caller;
+use mcplan_executor::core::catalog::{Catalog, Listing};
 use support::{Project, Ran};
 
 fn copy(from: &Path, to: &Path) {
@@ -81,5 +88,54 @@ fn the_report_of_every_case_is_what_the_binary_prints() {
         }
     }
     assert!(seen > 150, "only {seen} cases");
+    finish(&wrong);
+}
+
+/// What every agent sees of the tools that were locked, and why it doesn't see the others.
+fn tools(plan: &Plan, lock: &Lock) -> String {
+    let listings = lock.catalog.iter().map(|(name, server)| (name.clone(), Listing::from(server))).collect();
+    let whole = Catalog::build(plan, &listings);
+    let names = |(name, server): (&ServerName, &LockedServer)| {
+        let kept = server.tools.0.iter().map(|tool| tool.known.name.clone());
+        let all = kept.chain(server.filtered.iter().map(|tool| tool.name.clone()));
+        all.map(|tool| (name.clone(), tool)).collect::<Vec<_>>()
+    };
+    let order = |name: &ServerName| plan.order(name);
+    let mut all: Vec<_> = lock.catalog.iter().flat_map(names).collect();
+    all.sort_by(|a, b| (order(&a.0), &a.1).cmp(&(order(&b.0), &b.1)));
+    let table =
+        NameTable::build(&plan.naming, &plan.reserved, all.iter().map(|(server, tool)| (server, tool.as_str())));
+    let unbound: BTreeMap<_, _> = table.unbound().map(|(server, tool, name)| ((server, tool), name)).collect();
+    let mut out = String::new();
+    for agent in plan.agents.keys() {
+        let catalog = whole.narrowed(plan, &Caller { agent: agent.clone(), ..Caller::lead() });
+        let _ = writeln!(out, "{agent}");
+        for (server, tool) in &all {
+            let name =
+                table.exposed(server, tool).map_or_else(|| unbound[&(server, tool.as_str())], |name| name.as_str());
+            let fate = match (catalog.tool(name), catalog.hidden(name)) {
+                (Some(seen), _) if seen.server == *server && seen.deferred => "deferred".to_owned(),
+                (Some(seen), _) if seen.server == *server => "listed".to_owned(),
+                (_, Some((_, why))) => why.to_string(),
+                _ => "its server is not connected".to_owned(),
+            };
+            let _ = writeln!(out, "  {server} {tool}: {name}, {fate}");
+        }
+    }
+    out
+}
+
+#[test]
+fn tools_are_named_filtered_and_shared_out_as_the_config_says() {
+    let (mut wrong, mut seen) = (Vec::new(), 0);
+    for case in cases("ok") {
+        let Some(plan) = case.compile().plan else { continue };
+        let Some(lock) = case.lock(&plan) else { continue };
+        if case.has("tools.txt") {
+            check(&case.0.join("tools.txt"), &tools(&plan, &lock), &mut wrong);
+            seen += 1;
+        }
+    }
+    assert!(seen > 4, "only {seen} cases show their tools");
     finish(&wrong);
 }
