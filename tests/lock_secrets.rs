@@ -67,6 +67,16 @@ fn no_command_shows_a_secret() {
     assert!(lock.contains("knows ${CANARY_TOKEN} and "), "{lock}");
     for args in [
         &["validate", "-vv"][..],
+        &["validate", "--env"],
+        &["validate", "--env", "--format", "json"],
+        &["validate", "--env", "--format", "sarif"],
+        &["validate", "--env", "--format", "github"],
+        &["export", "--to", "claude-code", "--direct", "-vv"],
+        &["export", "--to", "claude-desktop", "--direct"],
+        &["export", "--to", "cursor", "--direct"],
+        &["export", "--to", "vscode", "--direct"],
+        &["export", "--to", "codex", "--direct"],
+        &["export", "--to", "codex"],
         &["lock", "--check", "-vv"],
         &["lock", "--offline", "-vv"],
         &["render", "-vv"],
@@ -76,6 +86,9 @@ fn no_command_shows_a_secret() {
         &["call", "-vv", "mcp__leaky__refuse"],
         &["call", "-vv", "mcp__leaky__nope"],
         &["call", "-vv", "mcp__remote__x"],
+        &["import", "-vv", "--dry-run", "config.lock.json"],
+        &["add", "-vv", "--dry-run", "one-more", "--", "x", "${CANARY_TOKEN}"],
+        &["remove", "-vv", "--dry-run", "remote"],
     ] {
         let (what, ran) = run(args);
         assert_hidden(&what, &ran.out, &CANARIES);

@@ -172,14 +172,14 @@ mod unix {
 
     fn a_child_sees_the_allow_list_and_its_own() {
         let parent: BTreeMap<String, String> =
-            [("PATH", "/bin:/usr/bin"), ("OTHER_TOKEN", "canary-secret"), ("EDITOR", "vi"), ("HOME", "/h")]
+            [("PATH", "/bin:/usr/bin"), ("OTHER_TOKEN", "canary-secret"), ("EDITOR", "vi"), ("HOME", "/h$$x${PATH}")]
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .into();
         let seen = |environment: Environment| {
             let mut server = faulty("environment", json!({}));
             let Launch::Stdio(stdio) = &mut server.launch else { unreachable!() };
             stdio.environment = environment;
-            stdio.env.insert("MINE".to_owned(), Template::parse("x-${HOME}").0);
+            stdio.env.insert("MINE".to_owned(), Template::parse("x-${HOME} $5 $${NOT}").0);
             block_on(async {
                 let (events, _received) = mpsc::channel(256);
                 let (connection, observed) =
@@ -190,8 +190,10 @@ mod unix {
                 seen
             })
         };
-        assert_eq!(seen(Environment::Minimal), ["HOME=/h", "MINE=x-/h", "PATH=/bin:/usr/bin"]);
-        assert_eq!(seen(Environment::Filtered), ["EDITOR=vi", "HOME=/h", "MINE=x-/h", "PATH=/bin:/usr/bin"]);
+        // A value goes on as it is, whatever it holds.
+        let [home, mine] = ["HOME=/h$$x${PATH}", "MINE=x-/h$$x${PATH} $5 ${NOT}"];
+        assert_eq!(seen(Environment::Minimal), [home, mine, "PATH=/bin:/usr/bin"]);
+        assert_eq!(seen(Environment::Filtered), ["EDITOR=vi", home, mine, "PATH=/bin:/usr/bin"]);
         assert_eq!(seen(Environment::All).len(), 5);
     }
 

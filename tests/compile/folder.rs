@@ -1,28 +1,40 @@
-//! The folders beside this file: what is in one, and how what comes out is compared with it.
+//! The folders beside this file: how one is compiled, and how what comes out is compared with it. `tests/compile.rs`
+//! says what may be in one.
 
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use mcplan_compiler::document::{self, Kind, Node};
 use mcplan_compiler::lint::environment;
 use mcplan_compiler::lint::locked::{Locked, Target};
-use mcplan_compiler::lock::make;
-use mcplan_compiler::observed::Observed;
-use mcplan_compiler::plan::Server;
+use mcplan_compiler::lock::{Lock, make};
+use mcplan_compiler::observed::{Entry, Observed};
+use mcplan_compiler::plan::{Plan, Server};
 use mcplan_compiler::render::{self, Human};
-use mcplan_compiler::source::{ReadError, Sources};
+use mcplan_compiler::source::{ReadError, SourceMap, Sources};
 use mcplan_compiler::{Compilation, Options, compile_with, diagnostic};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
+
+/// The file that is compiled.
+pub(crate) const CONFIG: &str = "config.yml";
 
 /// The files of one case.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Sources for Folder {
     fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
-        fs::read(self.0.join(path)).map_err(|error| match error.kind() {
+        let mut bytes = fs::read(self.0.join(path)).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => ReadError::Missing,
             _ => ReadError::Failed(error.to_string()),
-        })
+        })?;
+        if let (CONFIG, Some(size)) = (path, self.text("size")) {
+            bytes.resize(size.trim().parse().expect("a number of bytes"), b'#');
+        }
+        Ok(bytes)
     }
 
     fn list(&self, directory: &str) -> Result<Vec<String>, ReadError> {
@@ -42,54 +54,77 @@ pub(crate) fn cases(kind: &str) -> Vec<Folder> {
 }
 
 impl Folder {
-    /// Compiles its `config.yml`, with what other files of the folder say of it: `config.prod.yml` is laid over it, an
-    /// empty `host-keys` or `fragment` says what the file is, `printed/NAME.json` is what plugin NAME printed, and
-    /// `locked/NAME.json` is what server NAME said when it was locked, which brings the lints of a lock, for the target
-    /// named in `target`; `machine.json` says which variables, commands and files a machine has.
+    /// The text of a file that may be there.
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        fs::read_to_string(self.0.join(name)).ok()
+    }
+
+    /// Whether a file is there.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.join(name).exists()
+    }
+
+    /// What stands in the files `NAME.json` of a directory that may be there, by name.
+    fn by_name(&self, directory: &str) -> Vec<(String, String)> {
+        let files = fs::read_dir(self.0.join(directory)).into_iter().flatten().map(|entry| entry.expect("an entry"));
+        let named = files.map(|file| {
+            let name = file.path().file_stem().expect("a name").to_string_lossy().into_owned();
+            (name, fs::read_to_string(file.path()).expect("UTF-8"))
+        });
+        named.collect()
+    }
+
+    /// Compiles its config, with what the other files of the folder say of it.
     pub(crate) fn compile(&self) -> Compilation {
-        let is_there = |name: &str| self.0.join(name).exists();
-        let printed =
-            fs::read_dir(self.0.join("printed")).into_iter().flatten().map(|entry| entry.expect("an entry").path());
-        let name = |path: &Path| path.file_stem().expect("a name").to_string_lossy().into_owned();
         let options = Options {
-            profile: is_there("config.prod.yml").then(|| "prod".to_owned()),
-            host_keys: is_there("host-keys"),
-            fragment: is_there("fragment"),
-            plugins: printed.map(|path| (name(&path), fs::read_to_string(&path).expect("UTF-8"))).collect(),
+            profile: self.has("config.prod.yml").then(|| "prod".to_owned()),
+            host_keys: self.has("host-keys"),
+            fragment: self.has("fragment"),
+            plugins: self.by_name("printed").into_iter().collect(),
         };
-        let mut compilation = compile_with("config.yml", self, &options)
-            .unwrap_or_else(|error| panic!("{}/config.yml: {error}", self.0.display()));
-        if let (Ok(text), Some(config)) = (fs::read_to_string(self.0.join("machine.json")), &compilation.config) {
-            let machine = Machine(serde_json::from_str(&text).expect("JSON"));
-            compilation.diagnostics.extend(environment::lints(config, &machine));
-            diagnostic::sort(&mut compilation.diagnostics);
+        let mut compilation =
+            compile_with(CONFIG, self, &options).unwrap_or_else(|error| panic!("{}: {error}", self.0.display()));
+        let mut found = Vec::new();
+        if let (Some(machine), Some(config)) = (self.machine(), &compilation.config) {
+            found.extend(environment::lints(config, &machine));
         }
-        if is_there("locked") {
-            self.lints(&mut compilation);
+        if let (Some(plan), Some(config)) = (&compilation.plan, &compilation.config)
+            && let Some(lock) = self.lock(plan)
+        {
+            let locked = Locked { config, plan, lock: &lock, places: &compilation.places };
+            found.extend(locked.lints(self.target()));
         }
+        compilation.diagnostics.extend(found);
+        diagnostic::sort(&mut compilation.diagnostics);
         compilation
     }
 
-    fn lints(&self, compilation: &mut Compilation) {
-        let (Some(plan), Some(config)) = (&compilation.plan, &compilation.config) else { return };
-        let said = |server: &Server| {
-            let text = fs::read_to_string(self.0.join("locked").join(format!("{}.json", server.name))).ok()?;
-            Some((server.name.clone(), observed(&text)))
-        };
-        let lock = make(plan.clone(), Vec::new(), plan.servers.iter().filter_map(said).collect(), None).lock;
-        let locked = Locked { config, plan, lock: &lock, places: &compilation.places };
-        let target = fs::read_to_string(self.0.join("target")).ok().map(|word| match word.trim() {
+    /// The lock of `plan`, when the folder says what servers reported.
+    pub(crate) fn lock(&self, plan: &Plan) -> Option<Lock> {
+        let said: BTreeMap<_, _> = self.by_name("locked").into_iter().collect();
+        let observed = |server: &Server| Some((server.name.clone(), observed(said.get(server.name.as_str())?)));
+        let all = plan.servers.iter().filter_map(observed).collect();
+        self.has("locked").then(|| make(plan.clone(), vec![CONFIG.to_owned()], all, None).lock)
+    }
+
+    /// The machine that the folder describes.
+    pub(crate) fn machine(&self) -> Option<Machine> {
+        self.text("machine.json").map(|text| Machine(serde_json::from_str(&text).expect("JSON")))
+    }
+
+    fn target(&self) -> Option<Target> {
+        self.text("target").map(|word| match word.trim() {
             "anthropic" => Target::Anthropic,
+            "openai" => Target::OpenAi,
             "cursor" => Target::Cursor,
+            "spec" => Target::Spec,
             other => panic!("no target {other}"),
-        });
-        compilation.diagnostics.extend(locked.lints(target));
-        diagnostic::sort(&mut compilation.diagnostics);
+        })
     }
 }
 
 /// `{"variables": {…}, "commands": […], "files": […]}`.
-struct Machine(Value);
+pub(crate) struct Machine(pub(crate) Value);
 
 impl environment::Machine for Machine {
     fn variable(&self, name: &str) -> Option<bool> {
@@ -105,7 +140,7 @@ impl environment::Machine for Machine {
     }
 }
 
-/// What a server said: `{"instructions": …, "tools": […]}`.
+/// What a server said: `{"instructions": …, "tools": […], "prompts": […]}`.
 fn observed(text: &str) -> Observed {
     let said: Value = serde_json::from_str(text).expect("JSON");
     let mut observed = Observed::default();
@@ -113,8 +148,28 @@ fn observed(text: &str) -> Observed {
     let tools = said["tools"].as_array().cloned().unwrap_or_default();
     let tools: Vec<_> = tools.iter().map(|tool| to_raw_value(tool).expect("JSON")).collect();
     observed.add_tools(tools.iter().map(|tool| &**tool));
+    let prompts = said["prompts"].as_array().cloned().unwrap_or_default();
+    observed.prompts = prompts.iter().map(|prompt| Entry::parse(&prompt.to_string()).expect("a prompt")).collect();
     assert_eq!(observed.quarantined, [], "every tool is usable");
     observed
+}
+
+/// A config as an editor sees it: the written values, as JSON.
+pub(crate) fn written(case: &Folder) -> Option<Value> {
+    let bytes = case.read(CONFIG).expect("a case has a config");
+    let (_, document, _) = document::load(&mut SourceMap::default(), CONFIG, &bytes);
+    document.map(|document| json(&document.root))
+}
+
+fn json(node: &Node) -> Value {
+    match &node.kind {
+        Kind::Null | Kind::Reported => Value::Null,
+        Kind::Bool(truth, _) => Value::Bool(*truth),
+        Kind::Number(text) => serde_json::from_str(text).unwrap_or_else(|_| panic!("{text} isn't a number of JSON")),
+        Kind::String(text) => Value::String(text.clone()),
+        Kind::List(items) => items.iter().map(json).collect(),
+        Kind::Map(entries) => entries.iter().map(|entry| (entry.key.clone(), json(&entry.value))).collect(),
+    }
 }
 
 /// What a user reads.

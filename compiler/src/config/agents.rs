@@ -14,8 +14,10 @@ pub struct Agent {
     #[schemars(extend("examples" = [["web__*"]]))]
     pub tools: Option<Vec<Spanned<String>>>,
     /// Patterns of its prompts, tried against the same three forms.
+    #[schemars(extend("examples" = [["review_*"]]))]
     pub prompts: Option<Vec<Spanned<String>>>,
     /// Patterns of its resources, `SERVER:URI`; `*` stops at `/`, `**` does not.
+    #[schemars(extend("examples" = [["filesystem:file:///srv/**"]]))]
     pub resources: Option<Vec<Spanned<String>>>,
     /// Narrows the global policy.
     pub policy: Option<AgentPolicy>,

@@ -55,6 +55,7 @@ pub struct Mcp {
     #[schemars(extend("examples" = [["read_file"]]))]
     pub reserved: Option<Vec<Spanned<String>>>,
     /// A PEM file with further certificates to trust for remote servers, relative to this file.
+    #[schemars(extend("examples" = ["certs/internal.pem"]))]
     pub ca_bundle: Option<Spanned<String>>,
     /// What a stdio child inherits of our environment. Default: minimal.
     pub environment: Option<Spanned<Environment>>,
@@ -62,6 +63,7 @@ pub struct Mcp {
     #[schemars(extend("deprecated" = true))]
     pub inherit_env: Option<Spanned<bool>>,
     /// Further servers, the same entries as `mcp_servers`.
+    #[schemars(extend("examples" = [[{ "name": "weather", "url": "https://example.com/mcp" }]]))]
     pub servers: Option<Vec<Spanned<ServerEntry>>>,
 }
 

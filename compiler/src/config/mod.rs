@@ -48,14 +48,20 @@ pub struct Config {
     #[schemars(extend("examples" = [["teams/*.yml"]]))]
     pub fragments: Option<Vec<Spanned<String>>>,
     /// The MCP servers that the agent may use.
+    #[schemars(extend("examples" = [
+        [{ "name": "filesystem", "command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem@2026.8.31", "."] }],
+        [{ "name": "weather", "url": "https://example.com/mcp" }]
+    ]))]
     pub mcp_servers: Option<Vec<Spanned<ServerEntry>>>,
     /// Servers from the curated catalogue, by name or as a map that overrides parts. `mcplan builtins` lists them.
+    #[schemars(extend("examples" = [["github", "playwright"], [{ "name": "github", "as": "gh", "tools": { "include": ["get_*"] } }]]))]
     pub mcp_builtins: Option<Vec<Spanned<BuiltinEntry>>>,
     /// Settings for all servers.
     pub mcp: Option<Mcp>,
     /// What may be done.
     pub policy: Option<Policy>,
     /// What each agent sees. `lead` always exists and sees what policy leaves.
+    #[schemars(extend("examples" = [{ "researcher": { "tools": ["web__*"] } }]))]
     pub agents: Option<BTreeMap<Spanned<String>, Spanned<Agent>>>,
     /// The `<AVAILABLE_MCP_TOOLS>` block of the system prompt.
     pub prompt: Option<Prompt>,
@@ -64,10 +70,13 @@ pub struct Config {
     /// How agents are served.
     pub serve: Option<Serve>,
     /// Directories of local skills, merged into the listing of slash commands.
+    #[schemars(extend("examples" = [[".agents/skills"]]))]
     pub skills: Option<Vec<Spanned<String>>>,
     /// Programs that say which servers to run.
+    #[schemars(extend("examples" = [[{ "name": "google", "command": ["./plugins/google-mcp"] }]]))]
     pub plugins: Option<Vec<Spanned<Plugin>>>,
     /// What must hold of the locked plan; `mcplan test` checks it.
+    #[schemars(extend("examples" = [[{ "call": "mcp__github__delete_repository", "expect": "denied" }]]))]
     pub tests: Option<Vec<Spanned<Test>>>,
     /// The block's budget in the spelling of older hosts. Use `prompt` in new files.
     #[schemars(extend("deprecated" = true))]

@@ -20,6 +20,7 @@ pub struct Plugin {
     #[schemars(extend("examples" = [["./plugins/google-mcp"]]), extend("minItems" = 1))]
     pub command: Spanned<Vec<Spanned<Text>>>,
     /// Variables it gets besides a minimal environment.
+    #[schemars(extend("examples" = [{ "GOOGLE_PROFILE": "work" }]))]
     pub env: Option<BTreeMap<Spanned<String>, Spanned<Text>>>,
     /// Whether its servers run although `mcp.enabled` is false. Default: true.
     pub activate: Option<bool>,

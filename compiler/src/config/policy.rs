@@ -16,6 +16,7 @@ pub struct Policy {
     #[schemars(extend("examples" = [["mcp:call:filesystem:write_*", "mcp:read:*:file:///etc/**"]]))]
     pub deny: Option<Vec<Spanned<String>>>,
     /// Matters under `default: deny`, and as the exception to `read_only`.
+    #[schemars(extend("examples" = [["mcp:call:filesystem:read_*", "mcp:list:filesystem"]]))]
     pub allow: Option<Vec<Spanned<String>>>,
     /// Only tools whose `readOnlyHint` is locked as true, or that `allow` names. Default: false.
     pub read_only: Option<Spanned<bool>>,
@@ -30,8 +31,10 @@ pub struct AgentPolicy {
     /// What holds where no rule does. Default: allow.
     pub default: Option<Verdict>,
     /// Never, whatever else says so.
+    #[schemars(extend("examples" = [["mcp:call:filesystem:write_*"]]))]
     pub deny: Option<Vec<Spanned<String>>>,
     /// Matters under `default: deny`, and as the exception to `read_only`.
+    #[schemars(extend("examples" = [["mcp:call:filesystem:read_*", "mcp:list:filesystem"]]))]
     pub allow: Option<Vec<Spanned<String>>>,
     /// Only tools whose `readOnlyHint` is locked as true, or that `allow` names. Default: false.
     pub read_only: Option<Spanned<bool>>,
@@ -69,9 +72,9 @@ pub struct OnDrift {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reaction {
-    /// Nothing.
+    /// Nothing happens.
     Accept,
-    /// An event.
+    /// An event is sent and logged.
     Warn,
     /// That tool is hidden until it is locked again.
     Quarantine,

@@ -11,6 +11,7 @@ use crate::source::Spanned;
 #[serde(deny_unknown_fields)]
 pub struct Prompt {
     /// The most the block may cost, tags and names included. Default: 2000 characters.
+    #[schemars(extend("examples" = [{ "chars": 2000 }, { "tokens": 500 }, { "context": 200000, "percent": 1.0 }]))]
     pub budget: Option<Spanned<Budget>>,
     /// Longest description when descriptions have to be cut, in characters. Default: 250.
     #[schemars(range(min = 1))]
@@ -19,6 +20,7 @@ pub struct Prompt {
     #[schemars(range(min = 1))]
     pub min_description_chars: Option<Spanned<u64>>,
     /// A minijinja file that renders the block, relative to this file. Default: the built-in one.
+    #[schemars(extend("examples" = ["prompts/tools.j2"]))]
     pub template: Option<Spanned<String>>,
 }
 

@@ -44,12 +44,16 @@ pub struct Http {
     #[schemars(example = &"127.0.0.1:8765")]
     pub listen: Option<Spanned<String>>,
     /// The token of each agent, by the agent's name.
+    #[schemars(extend("examples" = [{ "lead": "${MCPLAN_TOKEN}" }]))]
     pub tokens: Option<BTreeMap<Spanned<String>, Spanned<Text>>>,
     /// Opens the routes that change or show the installation.
+    #[schemars(extend("examples" = ["${MCPLAN_ADMIN_TOKEN}"]))]
     pub admin_token: Option<Spanned<Text>>,
     /// Origins that a browser may come from.
+    #[schemars(extend("examples" = [["https://example.com"]]))]
     pub allowed_origins: Option<Vec<Spanned<String>>>,
     /// Host names that the listener answers to, besides loopback's.
+    #[schemars(extend("examples" = [["mcp.example.com"]]))]
     pub allowed_hosts: Option<Vec<Spanned<String>>>,
 }
 

@@ -18,6 +18,7 @@ pub struct ServerEntry {
     #[schemars(example = &"github")]
     pub name: Option<Spanned<String>>,
     /// What the server is for; shown in the prompt block.
+    #[schemars(extend("examples" = ["the project's files"]))]
     pub description: Option<String>,
     /// How the server is reached. Default: stdio with `command`, streamable_http with `url`.
     #[schemars(example = &"stdio", example = &"streamable_http")]
@@ -29,8 +30,10 @@ pub struct ServerEntry {
     #[schemars(extend("examples" = [["-y", "@modelcontextprotocol/server-filesystem@2026.8.31", "${DATA_DIR:-/data}"]]))]
     pub args: Option<Spanned<Vec<Spanned<Text>>>>,
     /// stdio: variables for the process besides those that it inherits.
+    #[schemars(extend("examples" = [{ "LOG_LEVEL": "info", "API_TOKEN": "${API_TOKEN}" }]))]
     pub env: Option<Spanned<BTreeMap<Spanned<String>, Spanned<Text>>>>,
     /// stdio: the directory it starts in, relative to this file. Default: the directory of the main file.
+    #[schemars(extend("examples" = ["."]))]
     pub cwd: Option<Spanned<String>>,
     /// stdio: what it inherits of our environment. Default: `mcp.environment`.
     pub environment: Option<Spanned<Environment>>,
@@ -43,6 +46,7 @@ pub struct ServerEntry {
     #[schemars(example = &"https://example.com/mcp")]
     pub url: Option<Spanned<String>>,
     /// Remote: sent with every request.
+    #[schemars(extend("examples" = [{ "Authorization": "Bearer ${WEATHER_TOKEN}" }]))]
     pub headers: Option<Spanned<BTreeMap<Spanned<String>, Spanned<Text>>>>,
     /// Whether its tools are deferred: listed by name, found by search. Default: `mcp.defer`.
     pub defer: Option<bool>,
@@ -110,8 +114,10 @@ pub struct Tools {
     #[schemars(extend("examples" = [["read_*", "list_directory"]]))]
     pub include: Option<Spanned<Vec<Spanned<String>>>>,
     /// Drops what matches, unless `include` names that very tool.
+    #[schemars(extend("examples" = [["delete_*"]]))]
     pub exclude: Option<Vec<Spanned<String>>>,
     /// Never deferred, whatever `defer` says.
+    #[schemars(extend("examples" = [["list_directory"]]))]
     pub always: Option<Vec<Spanned<String>>>,
 }
 
@@ -120,5 +126,6 @@ pub struct Tools {
 #[serde(deny_unknown_fields)]
 pub struct When {
     /// Variables that must all be set and not empty.
+    #[schemars(extend("examples" = [["DATA_DIR"]]))]
     pub env: Option<Vec<Spanned<String>>>,
 }

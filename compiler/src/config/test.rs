@@ -10,19 +10,27 @@ use crate::source::Spanned;
 #[serde(deny_unknown_fields)]
 pub struct Test {
     /// A query; `expect: { tool, top }` says which tool must be among the first how many.
+    #[schemars(extend("examples" = ["open a pull request"]))]
     pub search: Option<Spanned<String>>,
     /// A tool by its exposed name; `expect` is allowed, denied or hidden. Nothing is contacted.
+    #[schemars(extend("examples" = ["mcp__github__delete_repository"]))]
     pub call: Option<Spanned<String>>,
     /// A tool by its exposed name; `expect` says whether it is in the agent's list from the start.
+    #[schemars(extend("examples" = ["mcp__filesystem__list_directory"]))]
     pub listed: Option<Spanned<String>>,
     /// A tool by its exposed name; `expect` says whether it is found by search instead.
+    #[schemars(extend("examples" = ["mcp__filesystem__read_file"]))]
     pub deferred: Option<Spanned<String>>,
     /// What the prompt block must be like.
+    #[schemars(extend("examples" = [{ "max_chars": 2000, "contains": ["github"], "omits": ["delete_"] }]))]
     pub block: Option<Spanned<BlockTest>>,
     /// As which agent. Default: lead.
     pub agent: Option<Spanned<String>>,
     /// What must come out.
-    #[schemars(extend("type" = ["object", "string", "boolean"]))]
+    #[schemars(
+        extend("type" = ["object", "string", "boolean"]),
+        extend("examples" = ["denied", true, { "tool": "mcp__github__create_pull_request", "top": 3 }])
+    )]
     pub expect: Option<Spanned<serde_json::Value>>,
 }
 

@@ -143,6 +143,8 @@ fn signs_at_the_start_of_a_value() {
         "include: *.txt\n",
         "include: [*, read_*]\n",
         "include:\n  - *\n",
+        "include: [read_*, git_[!c]*, x]\n",
+        "a: { include: [[ab]*] }\n",
         "password: &abc\n",
         "password: & b\n",
         "a: , b\n",

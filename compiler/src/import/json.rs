@@ -1,6 +1,7 @@
 //! JSON as clients' files have it: with comments and trailing commas, and as a piece cut out of a larger file.
 
 use super::tree::{Entry, Foreign, Kind};
+use crate::diagnostic::shown;
 
 /// Deepest nesting that is read.
 const MAX_DEPTH: usize = 64;
@@ -25,7 +26,7 @@ pub(super) fn parse(text: &str) -> Result<Foreign, JsonError> {
     }
     match reader.peek() {
         None => Ok(value),
-        Some(c) => Err(reader.error(format!("`{c}` stands behind the end of the JSON"))),
+        Some(c) => Err(reader.error(format!("{} stands behind the end of the JSON", sign(c)))),
     }
 }
 
@@ -78,7 +79,7 @@ impl Reader<'_> {
             Some(c) if c == '-' || c.is_ascii_digit() => self.number()?,
             Some(c) if c.is_ascii_alphabetic() => self.word()?,
             Some('\'') => return Err(self.error("a text stands between double quotes")),
-            Some(c) => return Err(self.error(format!("`{c}` stands where a value is due"))),
+            Some(c) => return Err(self.error(format!("{} stands where a value is due", sign(c)))),
             None => return Err(self.error("the JSON ends too early")),
         };
         Ok(Foreign { at, kind })
@@ -103,7 +104,9 @@ impl Reader<'_> {
                 c if c == close => break,
                 Some('"') => {}
                 None => return Err(self.error("a closing `}` is missing")),
-                Some(c) => return Err(self.error(format!("`{c}` stands where a key between double quotes is due"))),
+                Some(c) => {
+                    return Err(self.error(format!("{} stands where a key between double quotes is due", sign(c))));
+                }
             }
             let key_at = self.at;
             let key = self.string()?;
@@ -149,7 +152,7 @@ impl Reader<'_> {
         let rest = &self.text[self.at..];
         let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "+-.".contains(c))).unwrap_or(rest.len());
         if serde_json::from_str::<serde_json::Number>(&rest[..end]).is_err() {
-            return Err(self.error(format!("`{}` is no number", crate::diagnostic::shown(&rest[..end]))));
+            return Err(self.error(format!("`{}` is no number", shown(&rest[..end]))));
         }
         self.at += end;
         Ok(Kind::Number(rest[..end].to_owned()))
@@ -162,6 +165,10 @@ impl Reader<'_> {
             "null" => Kind::Null,
             "true" => Kind::Bool(true),
             "false" => Kind::Bool(false),
+            // A long one may be a secret that lost its quotes.
+            other if other.len() > 12 => {
+                return Err(self.error("a text without its quotes stands where a value is due"));
+            }
             other => return Err(self.error(format!("`{other}` stands where a value is due"))),
         };
         self.at += end;
@@ -199,6 +206,11 @@ impl Reader<'_> {
     fn bad_text(&self, at: usize) -> JsonError {
         JsonError { at, message: "this text holds a bad escape; a single `\\` is written `\\\\`".to_owned() }
     }
+}
+
+/// A character as a message names it.
+fn sign(c: char) -> String {
+    if c.is_control() { format!("the control character U+{:04X}", u32::from(c)) } else { format!("`{c}`") }
 }
 
 #[cfg(test)]
@@ -241,5 +253,17 @@ mod tests {
         assert!(error("{, ... }").message.contains("key"));
         assert!(error(&"[".repeat(100)).message.contains("nested"));
         assert!(error("{} x").message.contains("behind the end"));
+    }
+
+    #[test]
+    fn messages_drive_no_terminal_and_repeat_no_secret() {
+        for text in ["{\u{1b}", "{\"a\": \u{7}}", "{} \u{1b}[2J"] {
+            let message = parse(text).unwrap_err().message;
+            assert!(message.starts_with("the control character U+00"), "{message:?}");
+        }
+        for text in ["{\"a\": ghp0123456789abcdefghijABCDEFGHIJ0123}", "{\"a\": sk-0123456789abcdefghij0123456789}"] {
+            let message = parse(text).unwrap_err().message;
+            assert!(!message.contains("0123456789abc"), "{message}");
+        }
     }
 }

@@ -59,6 +59,9 @@ pub fn sanitize(text: &str) -> String {
     text.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' }).collect()
 }
 
+/// Characters of a [`suffix`].
+const SUFFIX: usize = 7;
+
 /// `_` and six hex digits that depend on nothing but server and tool.
 pub fn suffix(server: &ServerName, tool: &str) -> String {
     let digest = Sha256::new().chain_update(server.as_str()).chain_update([0]).chain_update(tool).finalize();
@@ -93,11 +96,21 @@ impl Naming {
         out
     }
 
+    /// Whether some tool of `server` may be called `exposed`. Nothing is split: the pattern is filled in up to the tool.
+    pub fn may_be_of(&self, exposed: &str, server: &ServerName) -> bool {
+        let Some((head, _)) = self.pattern.split_once("{tool}") else { return false };
+        let head = sanitize(&head.replace("{server}", server.as_str()));
+        // A name at the limit may have been cut before the tool, to make room for the suffix.
+        let kept = self.limit.saturating_sub(SUFFIX);
+        exposed.starts_with(&head)
+            || exposed.len() == self.limit && exposed.get(..kept).is_some_and(|cut| head.starts_with(cut))
+    }
+
     /// `name` with the suffix of its owner, the head cut so that the whole keeps the limit.
     fn suffixed(&self, name: &str, server: &ServerName, tool: &str) -> String {
         let suffix = suffix(server, tool);
         // Sanitised, so a character is a byte.
-        let head = &name[..name.len().min(self.limit.saturating_sub(suffix.len()))];
+        let head = &name[..name.len().min(self.limit.saturating_sub(SUFFIX))];
         format!("{head}{suffix}")
     }
 }
@@ -259,6 +272,22 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_no_tool_of_a_server_can_have_is_told() {
+        let n = naming("mcp__{server}__{tool}", 24);
+        for (exposed, name, expected) in [
+            ("mcp__a_b__x", "a.b", true),
+            ("mcp__a.b__x", "a.b", false),
+            ("mcp__a__x", "a.b", false),
+            ("mcp__git", "github", false),
+            ("mcp__a-long-name-_0a1b2c", "a-long-name-of-a-server", true),
+            ("mcp__a-long-game-_0a1b2c", "a-long-name-of-a-server", false),
+        ] {
+            assert_eq!(n.may_be_of(exposed, &server(name)), expected, "{exposed} of {name}");
+        }
+        assert!(naming("{tool}", 64).may_be_of("anything", &server("a")));
+    }
+
+    #[test]
     fn our_own_tools_are_not_bound_over() {
         assert_eq!(names(&naming("{tool}", 64), &[("a", "search_mcp_tools"), ("a", "x")]), ["-", "x"]);
     }
@@ -295,6 +324,7 @@ mod tests {
                     prop_assert!(name.as_str().len() <= limit);
                     prop_assert_eq!(sanitize(name.as_str()), name.as_str());
                     prop_assert_eq!(table.owner(name.as_str()), Some((s, *t)));
+                    prop_assert!(naming.may_be_of(name.as_str(), s), "{}", name);
                 }
             }
             prop_assert_eq!(table.unbound().count(), 0);

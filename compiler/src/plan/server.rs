@@ -108,13 +108,13 @@ pub struct Remote {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TransportKind {
-    /// Child process.
+    /// A child process, spoken to over its stdin and stdout.
     Stdio,
-    /// Streamable HTTP.
+    /// HTTP as of revision 2025-03-26: one address, answers as JSON or as a stream of events.
     StreamableHttp,
     /// HTTP with server-sent events, of revision 2024-11-05.
     Sse,
-    /// Websocket.
+    /// A websocket, which no revision of the protocol names.
     Websocket,
 }
 
@@ -139,7 +139,7 @@ pub enum Environment {
     Minimal,
     /// Everything but names that look like secrets.
     Filtered,
-    /// Everything.
+    /// Everything that we have, secrets too.
     All,
 }
 

@@ -145,9 +145,9 @@ impl Resolver<'_> {
         for fragment in fragments() {
             policy.deny.extend(self.policy(fragment, &servers).deny);
         }
-        let mut tests = self.tests(config, &agents, &servers);
+        let mut tests = self.tests(config, &agents, &servers, &naming);
         for fragment in fragments() {
-            tests.extend(self.tests(fragment, &agents, &servers));
+            tests.extend(self.tests(fragment, &agents, &servers, &naming));
         }
         let plan = Plan {
             enabled: servers.iter().any(|server| server.enabled) || mcp.enabled.unwrap_or(!servers.is_empty()),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::code::Code;
 use crate::config::{self, Config, Text};
 use crate::diagnostic::{Diagnostic, closest};
-use crate::interpolate::Template;
+use crate::interpolate::{Reference, Template};
 use crate::plan::{Agent, Http, LEAD, Plugin, Search, Serve};
 use crate::source::Spanned;
 
@@ -47,7 +47,9 @@ impl Resolver<'_> {
 
     fn token(&mut self, written: &Spanned<Text>, field: &str) -> Template {
         let template = self.template(&Spanned::new(written.value.0.clone(), written.at), field);
-        if template.as_literal().is_some() {
+        // Where a reference was meant, that it is broken has been said.
+        let broken = Template::parse(&written.value.0).1.iter().any(|finding| finding.kind.is_error());
+        if template.as_literal().is_some() && !broken {
             let variable: String = field
                 .rsplit('.')
                 .next()
@@ -59,6 +61,10 @@ impl Resolver<'_> {
                 Diagnostic::new(Code::LiteralSecret, written.at, format!("`{field}` is written into the file"))
                     .help(format!("write `${{{variable}}}` and set that variable where mcplan runs")),
             );
+        }
+        if template.references().any(|reference| matches!(reference, Reference::OrText(_, text) if !text.is_empty())) {
+            let message = format!("the default of `{field}` is a token that is written into the file");
+            self.report(Diagnostic::new(Code::LiteralSecret, written.at, message).help("leave the default out"));
         }
         template
     }

@@ -8,7 +8,7 @@ use crate::code::Code;
 use crate::config::{self, Config};
 use crate::diagnostic::{Diagnostic, closest, shown};
 use crate::expectation::{Decision, Expectation, What};
-use crate::plan::{Agent, LEAD, Server};
+use crate::plan::{Agent, LEAD, Naming, Server};
 use crate::source::{Span, Spanned};
 
 use super::Resolver;
@@ -24,9 +24,10 @@ impl Resolver<'_> {
         config: &Config,
         agents: &BTreeMap<String, Agent>,
         servers: &[Server],
+        naming: &Naming,
     ) -> Vec<Expectation> {
         let written = config.tests.iter().flatten();
-        written.filter_map(|test| self.test(test, agents, servers)).collect()
+        written.filter_map(|test| self.test(test, agents, servers, naming)).collect()
     }
 
     fn test(
@@ -34,6 +35,7 @@ impl Resolver<'_> {
         written: &Spanned<config::Test>,
         agents: &BTreeMap<String, Agent>,
         servers: &[Server],
+        naming: &Naming,
     ) -> Option<Expectation> {
         let test = &written.value;
         if let Some(agent) = &test.agent {
@@ -68,7 +70,9 @@ impl Resolver<'_> {
             }
         }
         for tool in [&test.call, &test.listed, &test.deferred].into_iter().flatten() {
-            self.check_namespaced(tool, servers);
+            if !servers.iter().any(|server| naming.may_be_of(&tool.value, &server.name)) {
+                self.check_namespaced(tool, servers);
+            }
         }
         let what = self.what(test, written.at)?;
         let agent = test.agent.as_ref().map_or(LEAD, |agent| &agent.value).to_owned();

@@ -1,5 +1,7 @@
 //! Mistakes of signs: quotes, brackets, and values that start with a character of YAML's own.
 
+use std::ops::Range;
+
 use super::Reworder;
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, shown};
@@ -121,10 +123,30 @@ impl Reworder<'_> {
     pub(super) fn no_name(&self) -> Diagnostic {
         let value = self.value(self.at);
         let (sign, what) = if self.text[self.at..].starts_with('&') { ('&', "an anchor") } else { ('*', "an alias") };
-        let quoted = self.quoted(&value);
-        self.problem(value, format!("`{sign}` starts {what} in YAML, and no name follows it"))
+        let whole = self.whole_pattern(value);
+        let quoted = self.quoted(&whole);
+        self.problem(whole, format!("`{sign}` starts {what} in YAML, and no name follows it"))
             .label("put this in quotes")
             .help(format!("write {quoted}"))
+    }
+
+    /// A pattern such as `get_[ab]*` between brackets: its own bracket has ended the text, and `value` is what is left.
+    fn whole_pattern(&self, value: Range<usize>) -> Range<usize> {
+        let before = &self.text[self.line_start(value.start)..value.start];
+        if !before.ends_with([']', '}']) {
+            return value;
+        }
+        let from = before.rfind([' ', '\t', ',']).map_or(0, |blank| blank + 1);
+        // Brackets of the list itself may stand before the text.
+        let mut start = value.start - (before.len() - from);
+        let count = |text: &str, sign: char| text.matches(sign).count();
+        while let text = &self.text[start..value.start]
+            && text.starts_with(['[', '{'])
+            && count(text, '[') + count(text, '{') > count(text, ']') + count(text, '}')
+        {
+            start += 1;
+        }
+        start..value.end
     }
 
     pub(super) fn in_flow(&self) -> Diagnostic {
