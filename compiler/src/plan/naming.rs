@@ -102,6 +102,19 @@ impl Naming {
     }
 }
 
+/// Why a tool isn't called what the pattern says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameChange<'a> {
+    /// It is.
+    None,
+    /// Characters that a name can't hold became `_`.
+    Characters,
+    /// That would have so many characters, more than the limit: it is cut and ends in a hash.
+    Length(usize),
+    /// Another tool's name is the same: it ends in a hash. Whose it is, unless all of them end in one.
+    Taken(Option<(&'a ServerName, &'a str)>),
+}
+
 /// Exposed name to owner and back, built once for a set of lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameTable {
@@ -185,6 +198,23 @@ impl NameTable {
         self.names.get(&(server.clone(), tool.to_owned()))
     }
 
+    /// What had to be done to the pattern's own name for a tool to get the name it has, or would have had.
+    pub fn change(&self, naming: &Naming, server: &ServerName, tool: &str) -> Option<NameChange<'_>> {
+        let key = (server.clone(), tool.to_owned());
+        let name = self.names.get(&key).map(ExposedName::as_str).or(self.unbound.get(&key).map(String::as_str))?;
+        let filled = naming.fill(server, tool);
+        let plain = sanitize(&filled);
+        Some(if name == filled {
+            NameChange::None
+        } else if name == plain {
+            NameChange::Characters
+        } else if plain.len() > naming.limit {
+            NameChange::Length(plain.len())
+        } else {
+            NameChange::Taken(self.owner(&plain))
+        })
+    }
+
     /// Tools that got no name, with the name they would have had.
     pub fn unbound(&self) -> impl Iterator<Item = (&ServerName, &str, &str)> {
         self.unbound.iter().map(|((server, tool), name)| (server, tool.as_str(), name.as_str()))
@@ -256,6 +286,26 @@ mod tests {
         assert_eq!(names(&n, &[("a_b", "c"), ("a", "b_c")]), ["a_b_c", &suffixed("a", "b_c")]);
         // The order of the config decides, not that of the connections.
         assert_eq!(names(&n, &[("a", "b_c"), ("a_b", "c")]), ["a_b_c", &suffixed("a_b", "c")]);
+    }
+
+    #[test]
+    fn a_changed_name_says_why_it_was_changed() {
+        let n = naming("{tool}", 16);
+        let (a, b, long) = (server("a"), server("b"), "t".repeat(20));
+        let tools = [(&a, "x"), (&a, "d.e"), (&a, "y z"), (&a, "y_z"), (&a, &*long), (&b, "x"), (&b, "kept")];
+        let table = NameTable::build(&n, &["kept".to_owned()], tools);
+        let change = |server, tool| table.change(&n, server, tool).unwrap();
+        assert_eq!(change(&a, "x"), NameChange::None);
+        assert_eq!(change(&a, "d.e"), NameChange::Characters);
+        assert_eq!(change(&a, "y z"), NameChange::Taken(Some((&a, "y_z"))));
+        assert_eq!(change(&a, &long), NameChange::Length(20));
+        assert_eq!(change(&b, "x"), NameChange::Taken(Some((&a, "x"))));
+        assert_eq!(
+            change(&b, "kept"),
+            NameChange::None,
+            "not bound, and what it would be called is as the pattern says"
+        );
+        assert_eq!(table.change(&n, &b, "nope"), None);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::name::ServerName;
 use crate::plan::{Agent, LEAD, OnDrift, Policy, Rule, Server};
 use crate::source::Spanned;
 
-use super::{Resolver, patterns};
+use super::{Resolver, patterns, value};
 
 impl Resolver<'_> {
     pub(super) fn policy(&mut self, config: &Config, servers: &[Server]) -> Policy {
@@ -36,7 +36,7 @@ impl Resolver<'_> {
     }
 
     fn rules(&mut self, written: &AgentPolicy, servers: &[Server]) -> Policy {
-        let default = written.default.unwrap_or_default();
+        let default = value(&written.default).unwrap_or_default();
         let read_only = written.read_only.as_ref().is_some_and(|read_only| read_only.value);
         let deny = self.rule_list(written.deny.as_deref(), servers);
         let allow = self.rule_list(written.allow.as_deref(), servers);

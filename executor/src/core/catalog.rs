@@ -54,6 +54,11 @@ fn hints(tools: &[Entry<Tool>]) -> BTreeMap<String, bool> {
 }
 
 impl Listing {
+    /// The names of all tools, kept or not, as the server calls them.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tools.iter().map(|tool| tool.known.name.as_str()).chain(self.names_only.iter().map(String::as_str))
+    }
+
     /// What a server said, in the lock's text wherever only the spelling differs. `before` is what was known of it;
     /// `as_locked` makes of a text what a lock would hold in its place.
     pub fn observed(
@@ -129,6 +134,13 @@ pub enum Hidden {
     OtherWorkspace,
 }
 
+impl Hidden {
+    /// Whether it is policy that denies the tool. All other reasons hide it.
+    pub fn is_denial(&self) -> bool {
+        matches!(self, Self::Rule(_) | Self::DeniedByDefault | Self::NotReadOnly)
+    }
+}
+
 impl std::fmt::Display for Hidden {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -167,15 +179,7 @@ impl Catalog {
     pub fn build(plan: &Plan, listings: &BTreeMap<ServerName, Listing>) -> Self {
         let active = plan.servers.iter().filter(|server| plan.enabled && server.enabled);
         let listed: Vec<_> = active.filter_map(|server| Some((server, listings.get(&server.name)?))).collect();
-        // Names are given to all tools of a server, kept or not, so that a filter never renames one.
-        let names = NameTable::build(
-            &plan.naming,
-            &plan.reserved,
-            listed.iter().flat_map(|(server, listing)| {
-                let whole = listing.tools.iter().map(|tool| tool.known.name.as_str());
-                whole.chain(listing.names_only.iter().map(String::as_str)).map(|tool| (&server.name, tool))
-            }),
-        );
+        let names = names(plan, listings);
         let mut catalog = Self::default();
         for (server, name, exposed) in names.unbound() {
             debug_assert!(!name.is_empty());
@@ -184,7 +188,7 @@ impl Catalog {
         for (server, listing) in &listed {
             catalog.add(plan, server, listing, &names);
         }
-        catalog.names();
+        catalog.index_names();
         catalog
     }
 
@@ -199,11 +203,11 @@ impl Catalog {
                 }
             }
         }
-        narrowed.names();
+        narrowed.index_names();
         narrowed
     }
 
-    fn names(&mut self) {
+    fn index_names(&mut self) {
         self.by_name = self.tools.iter().enumerate().map(|(index, tool)| (tool.exposed.clone(), index)).collect();
     }
 
@@ -287,6 +291,14 @@ impl Catalog {
     }
 }
 
+/// The names of all tools of the servers that are connected, kept or not, so that a filter never renames one.
+pub fn names(plan: &Plan, listings: &BTreeMap<ServerName, Listing>) -> NameTable {
+    let active = plan.servers.iter().filter(|server| plan.enabled && server.enabled);
+    let listed = active.filter_map(|server| Some((&server.name, listings.get(&server.name)?)));
+    let tools = listed.flat_map(|(server, listing)| listing.names().map(move |tool| (server, tool)));
+    NameTable::build(&plan.naming, &plan.reserved, tools)
+}
+
 /// Why a tool that exists isn't this caller's.
 fn why_not(plan: &Plan, caller: &Caller, tool: &CatalogTool) -> Option<Hidden> {
     let not_listed = || Some(Hidden::NotTheAgents(caller.agent.clone()));
@@ -302,7 +314,7 @@ fn why_not(plan: &Plan, caller: &Caller, tool: &CatalogTool) -> Option<Hidden> {
     agent.policy.decide(&operation).err().map(refused)
 }
 
-fn refused(refusal: Refusal<'_>) -> Hidden {
+pub(super) fn refused(refusal: Refusal<'_>) -> Hidden {
     match refusal {
         Refusal::Rule(rule) => Hidden::Rule(rule.to_string()),
         Refusal::Default => Hidden::DeniedByDefault,
