@@ -173,11 +173,12 @@ fn when(needs: &[String], unmet: Option<&str>, server: &ServerPlaces) -> Words {
     let all = needs.join(", ");
     match unmet {
         Some(variable) => {
-            written(format!("needs the variable {variable}, which is not set here"), server.when.find(variable))
+            written(format!("`when` needs {variable}, which is not set here"), server.when.find(variable))
         }
-        None => {
-            written(format!("needs {all}, set here"), needs.first().and_then(|variable| server.when.find(variable)))
-        }
+        None => written(
+            format!("`when` needs {all}, set here"),
+            needs.first().and_then(|variable| server.when.find(variable)),
+        ),
     }
 }
 
@@ -213,6 +214,10 @@ fn policy(ruling: &Ruling, why: Option<&Hidden>, places: &PolicyPlaces) -> Words
         (Ruling::ReadOnly, _) => {
             written("`read_only`, and the tool is locked as one that changes nothing", places.read_only)
         }
+        (Ruling::ReadOnlyUnknown, _) => written(
+            "`read_only`, and whether it changes anything isn't locked of a tool that is filtered",
+            places.read_only,
+        ),
         (Ruling::Refused, Some(Hidden::Rule(rule))) => written(format!("`{rule}` denies it"), places.deny.find(rule)),
         (Ruling::Refused, Some(Hidden::DeniedByDefault)) => {
             written("denied by default, and no rule of `allow` names it", places.default)

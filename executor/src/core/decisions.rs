@@ -5,7 +5,7 @@
 
 use mcplan_compiler::config::Verdict;
 use mcplan_compiler::name::ServerName;
-use mcplan_compiler::plan::{NameChange, NameTable, OWN_TOOLS, Operation, Policy, Server};
+use mcplan_compiler::plan::{NameChange, NameTable, OWN_TOOLS, Operation, Policy, Refusal, Server};
 
 use super::caller::Caller;
 use super::catalog::{Hidden, Listing, refused};
@@ -139,6 +139,8 @@ pub enum Ruling {
     Allow(String),
     /// `read_only`, and it is known to change nothing.
     ReadOnly,
+    /// `read_only`, and only the tool's name is known.
+    ReadOnlyUnknown,
     /// It is refused, for the reason beside.
     Refused,
 }
@@ -235,6 +237,7 @@ fn decisions(
     let Subject { server, listing, tool, unmet } = *subject;
     let plan = &seen.plan;
     let mut all = Vec::new();
+    let named_only = listing.names_only.iter().any(|name| name == tool);
     let text = |pattern: Option<&mcplan_compiler::pattern::Pattern>| pattern.map(ToString::to_string);
     all.push(Decision { about: About::Enabled, drops: !(plan.enabled && server.enabled), why: None });
     if !server.when_env.is_empty() {
@@ -250,12 +253,12 @@ fn decisions(
     all.push(Decision::new(About::Exclude { by: text(lists.excluded), literal: text(lists.literal) }, excluded));
     let denied = text(plan.denied(&server.name, tool));
     all.push(Decision::new(About::Denylist { by: denied.clone() }, denied.map(Hidden::Denylist)));
-    if plan.keeps(server, tool).is_ok() && listing.names_only.iter().any(|name| name == tool) {
+    if plan.keeps(server, tool).is_ok() && named_only {
         all.push(Decision::new(About::Text, Some(Hidden::NoText)));
     }
     let read_only = listing.read_only.get(tool).copied().unwrap_or(false);
     let operation = Operation::Call { server: &server.name, tool, read_only };
-    let (ruling, why) = ruling(&plan.policy, &operation);
+    let (ruling, why) = ruling(&plan.policy, &operation, named_only);
     all.push(Decision::new(About::Policy(ruling), why));
     let quarantined = match seen.catalog.hidden(exposed) {
         Some((owner, why @ Hidden::Quarantined(_))) if *owner == server.name => Some(why.clone()),
@@ -269,7 +272,7 @@ fn decisions(
     let others = (!sees).then(|| Hidden::NotTheAgents(caller.agent.clone()));
     all.push(Decision::new(About::Agent { listed, by }, others));
     if let Some(agent) = agent.filter(|agent| agent.policy != Policy::default()) {
-        let (ruling, why) = self::ruling(&agent.policy, &operation);
+        let (ruling, why) = self::ruling(&agent.policy, &operation, named_only);
         all.push(Decision::new(About::AgentPolicy(ruling), why));
     }
     let elsewhere = (!caller.is_in_workspace_of(server)).then_some(Hidden::OtherWorkspace);
@@ -295,9 +298,12 @@ impl Decision {
     }
 }
 
-fn ruling(policy: &Policy, operation: &Operation<'_>) -> (Ruling, Option<Hidden>) {
-    if let Err(refusal) = policy.decide(operation) {
-        return (Ruling::Refused, Some(refused(refusal)));
+/// `named_only`: the tool is dropped already, and its hints aren't known.
+fn ruling(policy: &Policy, operation: &Operation<'_>, named_only: bool) -> (Ruling, Option<Hidden>) {
+    match policy.decide(operation) {
+        Err(Refusal::ReadOnly) if named_only => return (Ruling::ReadOnlyUnknown, None),
+        Err(refusal) => return (Ruling::Refused, Some(refused(refusal))),
+        Ok(()) => {}
     }
     let known = matches!(operation, Operation::Call { read_only: true, .. });
     let needed = policy.default == Verdict::Deny || policy.read_only && !known;

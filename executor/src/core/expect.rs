@@ -4,8 +4,9 @@
 
 use mcplan_compiler::expectation::{Decision, What};
 
+use super::catalog::{CatalogTool, Hidden};
 use super::prompt::Rendered;
-use super::search::LIMIT;
+use super::search::{Hit, LIMIT};
 use super::snapshot::{Snapshot, Standing};
 use super::tokens::{self, NoTokens};
 
@@ -72,7 +73,7 @@ pub fn check(seen: &Snapshot, what: &What) -> Result<Checked, NoTokens> {
         What::Search { query, tool, top } => {
             // Further down than a test may ask for, so that it can be told where the tool stands.
             let hits = seen.catalog.search(std::slice::from_ref(query), None, *LIMIT.end());
-            let found = |(tool, hit): (&super::catalog::CatalogTool, super::search::Hit)| Found {
+            let found = |(tool, hit): (&CatalogTool, Hit)| Found {
                 name: tool.exposed.to_string(),
                 exact: hit.exact,
                 score: hit.score,
@@ -103,7 +104,9 @@ pub fn check(seen: &Snapshot, what: &What) -> Result<Checked, NoTokens> {
 
 fn tool_stands(seen: &Snapshot, tool: &str, holds: impl Fn(&Standing) -> bool) -> Checked {
     let standing = seen.standing(tool);
-    Checked { holds: holds(&standing), came: Came::Tool(standing) }
+    // Hidden only until its server is locked again, which proves nothing.
+    let is_known = !matches!(standing, Standing::Hidden(_, Hidden::NoText));
+    Checked { holds: is_known && holds(&standing), came: Came::Tool(standing) }
 }
 
 /// How the gate decides a call of a tool that stands like this.

@@ -116,7 +116,11 @@ impl<'a> Subject<'a> {
     fn stands(&self, tool: &str) -> String {
         match (self.decided(tool), self.seen.standing(tool)) {
             (Some(decided), _) => {
-                format!("it is {}: {}", decided.conclusion.word(), self.teller(&decided).reason())
+                let reason = self.teller(&decided).reason();
+                match decided.decisive().about {
+                    About::Text => format!("what becomes of it isn't known: {reason}"),
+                    _ => format!("it is {}: {reason}", decided.conclusion.word()),
+                }
             }
             (None, Standing::Unknown) => format!("no server has such a tool{}", self.close(tool)),
             (None, _) => "it is one of mcplan's own tools".to_owned(),
@@ -144,10 +148,14 @@ impl<'a> Subject<'a> {
             About::Policy(ruling) | About::AgentPolicy(ruling) => Some((ruling, teller.tell(decision))),
             _ => None,
         });
-        let (because, default): (Vec<_>, Vec<_>) = rulings.partition(|(ruling, _)| *ruling != &Ruling::Default);
-        let because = because.iter().chain(&default).next();
-        let because = because.map(|(_, told)| format!(": {}{}", told.text, told.bracket())).unwrap_or_default();
-        format!("it is allowed{because}")
+        let because: Vec<_> = rulings
+            .filter(|(ruling, _)| **ruling != Ruling::Default)
+            .map(|(_, told)| format!("{}{}", told.text, told.bracket()))
+            .collect();
+        format!(
+            "it is allowed: {}",
+            if because.is_empty() { "no rule denies it".to_owned() } else { because.join("; ") }
+        )
     }
 
     fn search(&self, hits: &[Found], tool: &str, top: usize) -> Vec<String> {
@@ -173,12 +181,15 @@ impl<'a> Subject<'a> {
 /// What should hold.
 fn sentence(what: &What) -> String {
     let quoted = |text: &str| format!("\"{}\"", one_line(text, LINE_CHARS));
+    let name = |tool: &str| one_line(tool, LINE_CHARS).into_owned();
     match what {
-        What::Search { query, tool, top: 1 } => format!("search {} finds {tool} first", quoted(query)),
-        What::Search { query, tool, top } => format!("search {} finds {tool} among the first {top}", quoted(query)),
-        What::Call { tool, expect } => format!("call {tool} is {}", word(*expect)),
-        What::Listed { tool, expect } => format!("{tool} {} listed", if *expect { "is" } else { "isn't" }),
-        What::Deferred { tool, expect } => format!("{tool} {} deferred", if *expect { "is" } else { "isn't" }),
+        What::Search { query, tool, top: 1 } => format!("search {} finds {} first", quoted(query), name(tool)),
+        What::Search { query, tool, top } => {
+            format!("search {} finds {} among the first {top}", quoted(query), name(tool))
+        }
+        What::Call { tool, expect } => format!("call {} is {}", name(tool), word(*expect)),
+        What::Listed { tool, expect } => format!("{} {} listed", name(tool), if *expect { "is" } else { "isn't" }),
+        What::Deferred { tool, expect } => format!("{} {} deferred", name(tool), if *expect { "is" } else { "isn't" }),
         What::Block { max_chars, max_tokens, contains, omits } => {
             let chars = max_chars.map(|most| format!("at most {most} characters"));
             let tokens = max_tokens.map(|most| format!("at most {most} tokens"));
