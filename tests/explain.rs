@@ -55,11 +55,19 @@ fn an_unknown_code_names_the_closest_one() {
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(
         text(&output.stderr),
-        "error: there is no code 'unknwon-key'; did you mean 'unknown-key'? 'mcplan explain --list' shows all\n"
+        "error: there is no code 'unknwon-key'; did you mean 'unknown-key'? 'mcplan explain --list' shows all; as for a \
+         tool: there is no config.yml and no mcplan.yml here; name a config with -c FILE\n"
     );
+    // What is like no code can only be a tool.
     let far = mcplan(&["explain", "weather"]);
     assert_eq!(far.status.code(), Some(2));
-    assert_eq!(text(&far.stderr), "error: there is no code 'weather'; 'mcplan explain --list' shows all\n");
+    assert_eq!(text(&far.stderr), "error: there is no config.yml and no mcplan.yml here; name a config with -c FILE\n");
+    let bracketed = mcplan(&["explain", "error[weather]"]);
+    assert_eq!(bracketed.status.code(), Some(2));
+    assert_eq!(
+        text(&bracketed.stderr),
+        "error: there is no code 'error[weather]'; 'mcplan explain --list' shows all\n"
+    );
     assert_eq!(mcplan(&["explain"]).status.code(), Some(2), "neither a code nor --list");
 }
 

@@ -15,6 +15,7 @@ use crate::document::{self, Document, Rename};
 use crate::expectation::Expectation;
 use crate::include;
 use crate::pattern::Pattern;
+use crate::places::Places;
 use crate::plan::Plan;
 use crate::resolve::{Fragment, Inputs, PluginOutput, resolve};
 use crate::schema;
@@ -42,8 +43,8 @@ pub struct Compilation {
     pub tests: Vec<Expectation>,
     /// The config as written, merged, as far as it could be read: for lints that need places.
     pub config: Option<Config>,
-    /// Where each server is declared.
-    pub places: BTreeMap<String, Span>,
+    /// Where what the plan says is written.
+    pub places: Places,
     /// Everything that was found, sorted by place.
     pub diagnostics: Vec<Diagnostic>,
     /// The texts that the diagnostics point into.
@@ -96,7 +97,7 @@ pub fn compile_with(path: &str, files: &dyn Sources, options: &Options) -> Resul
     let config = main.and_then(|document| compiler.decode(document, schema_of_config(), &["mcp_builtins[]"]));
     let mut plan = None;
     let mut tests = Vec::new();
-    let mut places = BTreeMap::new();
+    let mut places = Places::default();
     let mut kept = None;
     if let Some(main) = config {
         let fragments = compiler.fragments(path, &main);

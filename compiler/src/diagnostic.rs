@@ -142,17 +142,22 @@ pub fn one_line(text: &str, longest: usize) -> std::borrow::Cow<'_, str> {
 }
 
 /// The closest of `candidates` to `written`, if one is close enough to be what was meant.
+pub fn closest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    all_close(written, candidates).into_iter().next()
+}
+
+/// All of `candidates` that are close enough to `written` to be what was meant, the closest first.
 ///
 /// At most a third of the longer word may differ (Damerau-Levenshtein), after case and `-`/`_` are put aside. A word of
 /// more than 64 bytes is no typing error.
-pub fn closest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn all_close<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     if written.len() > 64 {
-        return None;
+        return Vec::new();
     }
     let fold = |s: &str| s.to_ascii_lowercase().replace('-', "_");
     let folded = fold(written);
     let length = written.chars().count();
-    candidates
+    let mut close: Vec<_> = candidates
         .into_iter()
         .filter_map(|candidate| {
             let other = candidate.chars().count();
@@ -163,8 +168,10 @@ pub fn closest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>)
             let distance = strsim::damerau_levenshtein(&folded, &fold(candidate));
             (distance <= limit).then_some((distance, candidate))
         })
-        .min()
-        .map(|(_, candidate)| candidate)
+        .collect();
+    close.sort_unstable();
+    close.dedup();
+    close.into_iter().map(|(_, candidate)| candidate).collect()
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ pub mod name;
 pub mod observed;
 pub mod package;
 pub mod pattern;
+pub mod places;
 pub mod plan;
 pub mod prompt_template;
 pub mod render;

@@ -28,9 +28,9 @@ pub struct Overrides {
     /// Which of its tools remain.
     pub tools: Option<Tools>,
     /// Whether its tools are deferred. Default: true.
-    pub defer: Option<bool>,
+    pub defer: Option<Spanned<bool>>,
     /// `false` keeps the entry without ever connecting. Default: true.
-    pub enabled: Option<bool>,
+    pub enabled: Option<Spanned<bool>>,
     /// Seconds for connecting and reading its lists. Above 0.
     #[schemars(extend("exclusiveMinimum" = 0), range(max = MAX_SECONDS))]
     pub timeout_seconds: Option<Spanned<Number>>,

@@ -12,9 +12,9 @@ use crate::source::Spanned;
 #[serde(deny_unknown_fields)]
 pub struct Mcp {
     /// Whether any server is connected. Default: true as soon as a server or builtin is declared.
-    pub enabled: Option<bool>,
+    pub enabled: Option<Spanned<bool>>,
     /// Whether the tools of servers that do not say are deferred: listed by name, found by search. Default: true.
-    pub defer: Option<bool>,
+    pub defer: Option<Spanned<bool>>,
     /// Seconds for connecting to one server and reading its lists. Above 0. Default: 20.
     #[schemars(extend("exclusiveMinimum" = 0), range(max = MAX_SECONDS))]
     pub timeout_seconds: Option<Spanned<Number>>,

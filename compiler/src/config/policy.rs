@@ -11,7 +11,7 @@ use crate::source::Spanned;
 #[serde(deny_unknown_fields)]
 pub struct Policy {
     /// What holds where no rule does. Default: allow.
-    pub default: Option<Verdict>,
+    pub default: Option<Spanned<Verdict>>,
     /// Never, whatever else says so.
     #[schemars(extend("examples" = [["mcp:call:filesystem:write_*", "mcp:read:*:file:///etc/**"]]))]
     pub deny: Option<Vec<Spanned<String>>>,
@@ -29,7 +29,7 @@ pub struct Policy {
 #[serde(deny_unknown_fields)]
 pub struct AgentPolicy {
     /// What holds where no rule does. Default: allow.
-    pub default: Option<Verdict>,
+    pub default: Option<Spanned<Verdict>>,
     /// Never, whatever else says so.
     #[schemars(extend("examples" = [["mcp:call:filesystem:write_*"]]))]
     pub deny: Option<Vec<Spanned<String>>>,

@@ -13,7 +13,7 @@ use crate::source::Spanned;
 #[serde(deny_unknown_fields)]
 pub struct Serve {
     /// How a session learns of deferred tools. Default: auto.
-    pub disclosure: Option<Disclosure>,
+    pub disclosure: Option<Spanned<Disclosure>>,
     /// Characters that the client puts before our names; they are taken off `mcp.name_limit`. Default: 0.
     #[schemars(range(min = 0, max = 100))]
     pub host_prefix: Option<Spanned<u64>>,

@@ -49,11 +49,11 @@ pub struct ServerEntry {
     #[schemars(extend("examples" = [{ "Authorization": "Bearer ${WEATHER_TOKEN}" }]))]
     pub headers: Option<Spanned<BTreeMap<Spanned<String>, Spanned<Text>>>>,
     /// Whether its tools are deferred: listed by name, found by search. Default: `mcp.defer`.
-    pub defer: Option<bool>,
+    pub defer: Option<Spanned<bool>>,
     /// Which of its tools remain.
     pub tools: Option<Tools>,
     /// `false` keeps the entry without ever connecting. Default: true.
-    pub enabled: Option<bool>,
+    pub enabled: Option<Spanned<bool>>,
     /// Whether the executor is ready only with this server; `lock` fails without it. It then comes back by itself,
     /// however often, unless `restart` or `reconnect` say otherwise. Default: false.
     pub required: Option<bool>,

@@ -23,12 +23,18 @@ pub fn lints(config: &Config, machine: &dyn Machine) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let entries = config.mcp_servers.iter().flatten();
     let nested = config.mcp.iter().flat_map(|mcp| mcp.servers.iter().flatten());
-    for entry in entries.chain(nested).filter(|entry| entry.value.enabled != Some(false)) {
+    for entry in entries.chain(nested).filter(|entry| entry.value.enabled.as_ref().is_none_or(|enabled| enabled.value))
+    {
         if is_active(&entry.value, machine) {
             lint_entry(&entry.value, machine, &mut found);
         }
     }
-    for builtin in config.mcp_builtins.iter().flatten().filter(|builtin| builtin.value.0.enabled != Some(false)) {
+    for builtin in config
+        .mcp_builtins
+        .iter()
+        .flatten()
+        .filter(|builtin| builtin.value.0.enabled.as_ref().is_none_or(|enabled| enabled.value))
+    {
         let overrides = &builtin.value.0;
         let Some(known) = catalogue().get(&overrides.name.value) else { continue };
         let overridden = |key: &String| overrides.env.iter().flatten().any(|(written, _)| written.value == *key);

@@ -11,6 +11,7 @@ use crate::hidden::is_hidden;
 use crate::lock::{Lock, LockedServer};
 use crate::name::ServerName;
 use crate::pattern::Pattern;
+use crate::places::Places;
 use crate::plan::{NameTable, Plan, Server, tool_strings};
 use crate::source::{Span, Spanned};
 
@@ -64,8 +65,8 @@ pub struct Locked<'a> {
     pub plan: &'a Plan,
     /// As locked. It may be stale: what it says of a server counts only while that server is launched the same.
     pub lock: &'a Lock,
-    /// Where each server is declared.
-    pub places: &'a BTreeMap<String, Span>,
+    /// Where what the plan says is written.
+    pub places: &'a Places,
 }
 
 impl Locked<'_> {
@@ -81,11 +82,11 @@ impl Locked<'_> {
             self.tests(&known, &mut found);
         }
         for server in &self.plan.servers {
-            if let (Some(locked), Some(at)) = (known.get(&server.name), self.places.get(server.name.as_str())) {
-                large(server, locked, *at, &mut found);
-                hidden(server, locked, *at, &mut found);
+            if let (Some(locked), Some(at)) = (known.get(&server.name), self.places.server(&server.name)) {
+                large(server, locked, at, &mut found);
+                hidden(server, locked, at, &mut found);
                 if let Some(target) = target {
-                    self.refused(target, server, locked, *at, &mut found);
+                    self.refused(target, server, locked, at, &mut found);
                 }
             }
         }

@@ -36,13 +36,18 @@ impl Agent {
         *self == Self::unlimited()
     }
 
+    /// The pattern of `tools` that names a tool.
+    pub fn lists(&self, server: &ServerName, tool: &str) -> Option<&Pattern> {
+        first_match(self.tools.as_deref().unwrap_or_default(), &tool_strings(server, tool))
+    }
+
     /// Whether an operation is among what the agent sees; its policy is asked apart.
     pub fn sees(&self, operation: &Operation<'_>) -> bool {
         let listed = |patterns: &Option<Vec<Pattern>>, server: &ServerName, name: &str| {
             patterns.as_ref().is_none_or(|patterns| first_match(patterns, &tool_strings(server, name)).is_some())
         };
         match operation {
-            Operation::Call { server, tool, .. } => listed(&self.tools, server, tool),
+            Operation::Call { server, tool, .. } => self.tools.is_none() || self.lists(server, tool).is_some(),
             Operation::Invoke { server, prompt } => listed(&self.prompts, server, prompt),
             Operation::Read { server, uri } => self.resources.as_ref().is_none_or(|patterns| {
                 let whole = format!("{server}:{uri}");

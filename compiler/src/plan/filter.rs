@@ -43,30 +43,42 @@ impl ToolFilter {
     /// # Errors
     /// The rule that drops it.
     pub fn keeps<'a>(&'a self, server: &ServerName, tool: &str) -> Result<(), Dropped<'a>> {
-        let strings = tool_strings(server, tool);
-        if let Some(include) = &self.include
-            && first_match(include, &strings).is_none()
-        {
-            return Err(Dropped::NotIncluded);
-        }
-        match first_match(&self.exclude, &strings) {
-            Some(pattern) if !self.names_literally(&strings) => Err(Dropped::Excluded(pattern)),
+        let reading = self.read(server, tool);
+        match (reading.included, reading.excluded, reading.literal) {
+            (None, _, _) if self.include.is_some() => Err(Dropped::NotIncluded),
+            (_, Some(pattern), None) => Err(Dropped::Excluded(pattern)),
             _ => Ok(()),
         }
     }
 
-    /// Whether `include` holds the tool's very name.
-    fn names_literally(&self, strings: &[String; 3]) -> bool {
-        self.include
-            .iter()
-            .flatten()
-            .any(|pattern| pattern.is_literal() && strings.iter().any(|s| s == pattern.as_str()))
+    /// What the lists say of `tool`, each by itself.
+    pub fn read(&self, server: &ServerName, tool: &str) -> Reading<'_> {
+        let strings = tool_strings(server, tool);
+        let include = self.include.as_deref().unwrap_or_default();
+        let literal = |pattern: &&Pattern| pattern.is_literal() && strings.iter().any(|s| s == pattern.as_str());
+        let included = first_match(include, &strings);
+        let excluded = first_match(&self.exclude, &strings);
+        let literal = excluded.and_then(|_| include.iter().find(literal));
+        Reading { included, excluded, literal, always: first_match(&self.always, &strings) }
     }
 
     /// Whether `tool` is never deferred.
     pub fn always(&self, server: &ServerName, tool: &str) -> bool {
         first_match(&self.always, &tool_strings(server, tool)).is_some()
     }
+}
+
+/// What the lists of one server say of one tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading<'a> {
+    /// The pattern of `include` that matches.
+    pub included: Option<&'a Pattern>,
+    /// The pattern of `exclude` that matches.
+    pub excluded: Option<&'a Pattern>,
+    /// Where one does, the pattern of `include` that is the tool's very name, and so keeps it all the same.
+    pub literal: Option<&'a Pattern>,
+    /// The pattern of `always` that matches.
+    pub always: Option<&'a Pattern>,
 }
 
 #[cfg(test)]

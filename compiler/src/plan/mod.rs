@@ -13,8 +13,8 @@ mod server;
 
 pub use agent::{Agent, LEAD};
 pub use digested::Digested;
-pub use filter::{Dropped, ToolFilter, tool_strings};
-pub use naming::{ExposedName, NameTable, Naming, OWN_TOOLS, sanitize, suffix};
+pub use filter::{Dropped, Reading, ToolFilter, tool_strings};
+pub use naming::{ExposedName, NameChange, NameTable, Naming, OWN_TOOLS, sanitize, suffix};
 pub use policy::{OnDrift, Operation, Policy, Refusal, Rule, RuleError, SlashPattern, normalize_uri};
 pub use serve::{Http, Plugin, Search, Serve};
 pub use server::{
@@ -131,10 +131,11 @@ impl Plan {
     /// The rule that drops it.
     pub fn keeps<'a>(&'a self, server: &'a Server, tool: &str) -> Result<(), Dropped<'a>> {
         server.tools.keeps(&server.name, tool)?;
-        let strings = tool_strings(&server.name, tool);
-        match self.denylist.iter().find(|pattern| strings.iter().any(|text| pattern.matches(text))) {
-            Some(pattern) => Err(Dropped::Denylist(pattern)),
-            None => Ok(()),
-        }
+        self.denied(&server.name, tool).map_or(Ok(()), |pattern| Err(Dropped::Denylist(pattern)))
+    }
+
+    /// The pattern of `mcp.denylist` that names a tool.
+    pub fn denied(&self, server: &ServerName, tool: &str) -> Option<&Pattern> {
+        filter::first_match(&self.denylist, &tool_strings(server, tool))
     }
 }

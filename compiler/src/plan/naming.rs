@@ -115,6 +115,19 @@ impl Naming {
     }
 }
 
+/// Why a tool isn't called what the pattern says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameChange<'a> {
+    /// It is.
+    None,
+    /// Characters that a name can't hold became `_`.
+    Characters,
+    /// That would have so many characters, more than the limit: it is cut and ends in a hash.
+    Length(usize),
+    /// Another tool's name is the same: it ends in a hash. Whose it is, unless all of them end in one.
+    Taken(Option<(&'a ServerName, &'a str)>),
+}
+
 /// Exposed name to owner and back, built once for a set of lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameTable {
@@ -196,6 +209,23 @@ impl NameTable {
     /// The exposed name of a server's tool.
     pub fn exposed(&self, server: &ServerName, tool: &str) -> Option<&ExposedName> {
         self.names.get(&(server.clone(), tool.to_owned()))
+    }
+
+    /// What had to be done to the pattern's own name for a tool to get the name it has, or would have had.
+    pub fn change(&self, naming: &Naming, server: &ServerName, tool: &str) -> Option<NameChange<'_>> {
+        let key = (server.clone(), tool.to_owned());
+        let name = self.names.get(&key).map(ExposedName::as_str).or(self.unbound.get(&key).map(String::as_str))?;
+        let filled = naming.fill(server, tool);
+        let plain = sanitize(&filled);
+        Some(if name == filled {
+            NameChange::None
+        } else if name == plain {
+            NameChange::Characters
+        } else if plain.len() > naming.limit {
+            NameChange::Length(plain.len())
+        } else {
+            NameChange::Taken(self.owner(&plain))
+        })
     }
 
     /// Tools that got no name, with the name they would have had.
@@ -285,6 +315,26 @@ mod tests {
             assert_eq!(n.may_be_of(exposed, &server(name)), expected, "{exposed} of {name}");
         }
         assert!(naming("{tool}", 64).may_be_of("anything", &server("a")));
+    }
+
+    #[test]
+    fn a_changed_name_says_why_it_was_changed() {
+        let n = naming("{tool}", 16);
+        let (a, b, long) = (server("a"), server("b"), "t".repeat(20));
+        let tools = [(&a, "x"), (&a, "d.e"), (&a, "y z"), (&a, "y_z"), (&a, &*long), (&b, "x"), (&b, "kept")];
+        let table = NameTable::build(&n, &["kept".to_owned()], tools);
+        let change = |server, tool| table.change(&n, server, tool).unwrap();
+        assert_eq!(change(&a, "x"), NameChange::None);
+        assert_eq!(change(&a, "d.e"), NameChange::Characters);
+        assert_eq!(change(&a, "y z"), NameChange::Taken(Some((&a, "y_z"))));
+        assert_eq!(change(&a, &long), NameChange::Length(20));
+        assert_eq!(change(&b, "x"), NameChange::Taken(Some((&a, "x"))));
+        assert_eq!(
+            change(&b, "kept"),
+            NameChange::None,
+            "not bound, and what it would be called is as the pattern says"
+        );
+        assert_eq!(table.change(&n, &b, "nope"), None);
     }
 
     #[test]

@@ -127,7 +127,7 @@ impl Policy {
         if let Some(rule) = self.deny.iter().find(|rule| rule.matches(operation)) {
             return Err(Refusal::Rule(rule));
         }
-        let named = self.allow.iter().any(|rule| rule.matches(operation));
+        let named = self.allows(operation).is_some();
         if self.default == Verdict::Deny && !named {
             return Err(Refusal::Default);
         }
@@ -135,6 +135,11 @@ impl Policy {
             Operation::Call { read_only: false, .. } if self.read_only && !named => Err(Refusal::ReadOnly),
             _ => Ok(()),
         }
+    }
+
+    /// The rule of `allow` that names an operation, whether it needs one or not.
+    pub fn allows(&self, operation: &Operation<'_>) -> Option<&Rule> {
+        self.allow.iter().find(|rule| rule.matches(operation))
     }
 }
 

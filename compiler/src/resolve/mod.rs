@@ -22,6 +22,7 @@ use crate::config::{Config, ServerEntry};
 use crate::diagnostic::{Diagnostic, Severity, shown};
 use crate::expectation::Expectation;
 use crate::pattern::{Flaw, Pattern};
+use crate::places::Places;
 use crate::plan::{Concurrency, Digested, Naming, Plan};
 use crate::source::{SourceMap, Sources, Span, Spanned};
 
@@ -73,7 +74,7 @@ pub struct Resolver<'a> {
     open_world: bool,
     /// Names of servers that were declared and couldn't be resolved.
     unresolved_names: BTreeSet<String>,
-    places: BTreeMap<String, Span>,
+    places: Places,
 }
 
 /// A plan, if there is one, and everything that was found on the way.
@@ -83,8 +84,8 @@ pub struct Resolved {
     pub plan: Option<Plan>,
     /// What must hold of it.
     pub tests: Vec<Expectation>,
-    /// Where each server is declared.
-    pub places: BTreeMap<String, Span>,
+    /// Where what it says is written.
+    pub places: Places,
     /// Unsorted.
     pub diagnostics: Vec<Diagnostic>,
     /// Files that were read besides the config, as the config names them.
@@ -108,7 +109,7 @@ pub fn resolve(inputs: &Inputs, texts: &mut SourceMap, files: &dyn Sources, earl
         directory: String::new(),
         open_world: unheard || inputs.alone,
         unresolved_names: BTreeSet::new(),
-        places: BTreeMap::new(),
+        places: Places::default(),
     };
     let (plan, tests) = resolver.plan(inputs);
     let failed = resolver.diagnostics.iter().any(Diagnostic::is_error);
@@ -128,6 +129,7 @@ impl Resolver<'_> {
         let naming = self.naming(config, &mcp);
         let servers = self.servers(inputs, &mcp, &naming);
         let fragments = || inputs.fragments.iter().map(|fragment| &fragment.config);
+        self.places.add_sections(config, fragments());
         let denylist: Vec<_> = mcp
             .denylist
             .iter()
@@ -150,7 +152,7 @@ impl Resolver<'_> {
             tests.extend(self.tests(fragment, &agents, &servers, &naming));
         }
         let plan = Plan {
-            enabled: servers.iter().any(|server| server.enabled) || mcp.enabled.unwrap_or(!servers.is_empty()),
+            enabled: servers.iter().any(|server| server.enabled) || value(&mcp.enabled).unwrap_or(!servers.is_empty()),
             servers,
             denylist: self.patterns(Some(&denylist)),
             reserved: mcp.reserved.iter().flatten().map(|name| self.reserved(name)).collect(),
@@ -301,3 +303,8 @@ impl Resolver<'_> {
 
 /// Fewest characters that a limit on names may leave; a suffix alone takes seven.
 const SHORTEST_LIMIT: usize = 16;
+
+/// What is written, without its place.
+fn value<T: Copy>(written: &Option<Spanned<T>>) -> Option<T> {
+    written.as_ref().map(|written| written.value)
+}

@@ -11,7 +11,7 @@ use crate::pattern::Pattern;
 use crate::plan::{Agent, LEAD, OnDrift, Policy, Rule, RuleError, Server};
 use crate::source::Spanned;
 
-use super::Resolver;
+use super::{Resolver, value};
 
 const RULES: &str =
     "rules are `mcp:call:SERVER:TOOL`, `mcp:invoke:SERVER:PROMPT`, `mcp:read:SERVER:URI` and `mcp:list:SERVER`";
@@ -40,7 +40,7 @@ impl Resolver<'_> {
     }
 
     fn rules(&mut self, written: &AgentPolicy, servers: &[Server]) -> Policy {
-        let default = written.default.unwrap_or_default();
+        let default = value(&written.default).unwrap_or_default();
         let read_only = written.read_only.as_ref().is_some_and(|read_only| read_only.value);
         let deny = self.rule_list(written.deny.as_deref(), servers);
         let allow = self.rule_list(written.allow.as_deref(), servers);

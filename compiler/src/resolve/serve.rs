@@ -10,7 +10,7 @@ use crate::interpolate::{Reference, Template};
 use crate::plan::{Agent, Http, LEAD, Plugin, Search, Serve};
 use crate::source::Spanned;
 
-use super::Resolver;
+use super::{Resolver, value};
 
 const LISTEN: &str = "127.0.0.1:8765";
 
@@ -18,7 +18,7 @@ impl Resolver<'_> {
     pub(super) fn serve(&mut self, config: &Config, agents: &BTreeMap<String, Agent>) -> Serve {
         let written = config.serve.clone().unwrap_or_default();
         Serve {
-            disclosure: written.disclosure.unwrap_or_default(),
+            disclosure: value(&written.disclosure).unwrap_or_default(),
             host_prefix: written.host_prefix.as_ref().map_or(0, |prefix| prefix.value as usize),
             http: written.http.as_ref().map(|http| self.http(http, agents)),
         }

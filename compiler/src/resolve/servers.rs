@@ -7,11 +7,12 @@ use crate::config::{Mcp, ServerEntry, Text, Tools};
 use crate::diagnostic::{Diagnostic, closest, shown};
 use crate::lint;
 use crate::name::ServerName;
+use crate::places::ServerPlaces;
 use crate::plan::{Naming, Origin, Server, ToolFilter};
 use crate::source::{Span, Spanned};
 
 use super::names::Names;
-use super::{Inputs, Resolver};
+use super::{Inputs, Resolver, value};
 
 impl Resolver<'_> {
     /// Who wins, lowest first: builtin < fragment < main file (and profile) < plugin.
@@ -46,7 +47,7 @@ impl Resolver<'_> {
             servers.extend(self.builtin(builtin.at, &builtin.value.0, mcp, &mut names, naming));
         }
         servers.extend(from_fragments);
-        if mcp.enabled == Some(false) {
+        if value(&mcp.enabled) == Some(false) {
             servers.iter_mut().for_each(|server| server.enabled = false);
         }
         self.plugin_servers(inputs, mcp, &mut names, naming, &mut servers);
@@ -124,7 +125,7 @@ impl Resolver<'_> {
                     self.claim(names, &name, naming, Origin::Plugin);
                 }
                 if let Some(mut server) = self.server(entry, Some(name), mcp, Origin::Plugin) {
-                    server.enabled &= mcp.enabled != Some(false) || plugin.activate.unwrap_or(true);
+                    server.enabled &= value(&mcp.enabled) != Some(false) || plugin.activate.unwrap_or(true);
                     servers.push(server);
                 }
             }
@@ -147,7 +148,7 @@ impl Resolver<'_> {
             self.diagnostics.extend(lint::entry(entry));
         }
         if let Some(name) = &name {
-            self.places.insert(name.value.to_string(), name.at);
+            self.places.servers.insert(name.value.to_string(), ServerPlaces::of(name.at, &entry.value, mcp));
         }
         if let Some(name) = name.as_ref().filter(|_| launch.is_none()) {
             self.unresolved_names.insert(name.value.to_string());
@@ -162,8 +163,8 @@ impl Resolver<'_> {
             origin,
             launch: launch?,
             tools,
-            defer: entry.defer.or(mcp.defer).unwrap_or(true),
-            enabled: entry.enabled.unwrap_or(true),
+            defer: value(&entry.defer).or(value(&mcp.defer)).unwrap_or(true),
+            enabled: value(&entry.enabled).unwrap_or(true),
             required: entry.required.unwrap_or(false),
             when_env,
             workspaces,
@@ -274,8 +275,8 @@ fn builtin_entry(builtin: &Builtin, overrides: &Overrides, at: Span) -> ServerEn
         env: Some(Spanned::new(env, at)),
         tools: overrides.tools.clone(),
         // Deferred unless the map says otherwise, whatever `mcp.defer` is.
-        defer: Some(overrides.defer.unwrap_or(true)),
-        enabled: overrides.enabled,
+        defer: Some(overrides.defer.clone().unwrap_or(Spanned::new(true, at))),
+        enabled: overrides.enabled.clone(),
         timeout_seconds: overrides.timeout_seconds.clone(),
         ..ServerEntry::default()
     }

@@ -19,7 +19,10 @@ mod report;
 mod run;
 mod schema;
 mod search;
+mod test;
 mod validate;
+mod why;
+mod words;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -71,6 +74,7 @@ enum Command {
     Diff(diff::DiffCommand),
     Render(render::Render),
     Search(search::SearchCommand),
+    Test(test::TestCommand),
     Run(run::Run),
     Call(call::CallCommand),
     Init(init::Init),
@@ -127,9 +131,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString> + Clone) -> ExitCode {
         Command::Diff(command) => command.run(which),
         Command::Render(command) => command.run(which),
         Command::Search(command) => command.run(which),
+        Command::Test(command) => command.run(which),
         Command::Run(command) => command.run(which),
         Command::Call(command) => command.run(which),
-        Command::Explain(command) => command.run(),
+        Command::Explain(command) => command.run(which),
         Command::Init(command) => command.run(which),
         Command::Add(command) => command.run(which),
         Command::Remove(command) => command.run(which),
@@ -158,12 +163,24 @@ fn demo_server(groups: &[crate::demo::Group], hidden: &[String]) -> anyhow::Resu
 
 /// What a lock shows by itself, without any connection, to one agent.
 fn snapshot_of(lock: &Lock, agent: Option<&str>) -> Result<Snapshot, CouldNot> {
-    let listings = lock.catalog.iter().map(|(name, server)| (name.clone(), Listing::from(server))).collect();
-    let snapshot = snapshot(&lock.plan, &listings)?;
-    let Some(agent) = agent else { return Ok(snapshot) };
-    let caller = caller(&lock.plan, Some(agent), None)?;
-    let narrowed = snapshot.catalog.narrowed(&lock.plan, &caller);
+    let plan = everywhere(&lock.plan);
+    let snapshot = snapshot(&plan, &listings(lock))?;
+    let caller = caller(&plan, agent, None)?;
+    let narrowed = snapshot.catalog.narrowed(&plan, &caller);
     Ok(snapshot.with_catalog(narrowed.into()))
+}
+
+/// What each server is locked to offer.
+fn listings(lock: &Lock) -> BTreeMap<ServerName, Listing> {
+    lock.catalog.iter().map(|(name, server)| (name.clone(), Listing::from(server))).collect()
+}
+
+/// A plan for sessions that work anywhere. What is shown or tested without a session must not depend on the directory
+/// that somebody happens to be in, so the servers of every workspace are there.
+fn everywhere(plan: &Plan) -> Plan {
+    let mut plan = plan.clone();
+    plan.servers.iter_mut().for_each(|server| server.workspaces.clear());
+    plan
 }
 
 /// Who asks: an agent of the plan, in a workspace.

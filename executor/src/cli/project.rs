@@ -213,18 +213,24 @@ impl Project {
 }
 
 impl Project {
+    /// Whether the config compiles to the plan that is locked.
+    pub(super) fn fits(&self, compilation: &Compilation, lock: &Lock) -> bool {
+        let sources = self.sources(compilation);
+        compilation.plan.as_ref().is_some_and(|plan| lock.check(plan, &sources).is_empty())
+    }
+
     /// Says so when the config compiles to another plan than the lock's.
     pub(super) fn warn_if_stale(&self, lock: &Lock) {
         let Ok(compilation) = self.compile() else { return };
-        let sources = self.sources(&compilation);
-        let fits = compilation.plan.as_ref().is_some_and(|plan| lock.check(plan, &sources).is_empty());
-        if !fits {
-            report::warning(format_args!(
-                "lock-stale: {} doesn't fit {} any more; this shows what is locked",
-                self.lock.display(),
-                self.config.display()
-            ));
+        if !self.fits(&compilation, lock) {
+            self.warn_that_stale();
         }
+    }
+
+    /// Says that what is shown is older than the config.
+    pub(super) fn warn_that_stale(&self) {
+        let (lock, config) = (self.lock.display(), self.config.display());
+        report::warning(format_args!("lock-stale: {lock} doesn't fit {config} any more; this shows what is locked"));
     }
 
     /// Writes the lock, whole or not at all; whether it wasn't the same already.

@@ -53,6 +53,11 @@ fn hints(tools: &[Entry<Tool>]) -> BTreeMap<String, bool> {
 }
 
 impl Listing {
+    /// The names of all tools, kept or not, as the server calls them.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tools.iter().map(|tool| tool.known.name.as_str()).chain(self.names_only.iter().map(String::as_str))
+    }
+
     /// What a server said, with nothing to hold it against but what was known of it `before`.
     pub fn observed(observed: &Observed, before: Option<&Self>) -> Self {
         Self::said(observed, &observed.tools, None, before)
@@ -148,8 +153,8 @@ pub enum Hidden {
 }
 
 impl Hidden {
-    /// Whether it is a decision of the policy, rather than of a filter or of what there is.
-    pub fn is_by_policy(&self) -> bool {
+    /// Whether it is policy that denies the tool. All other reasons hide it.
+    pub fn is_denial(&self) -> bool {
         matches!(self, Self::Rule(_) | Self::DeniedByDefault | Self::NotReadOnly)
     }
 }
@@ -195,15 +200,7 @@ impl Catalog {
     pub fn build(plan: &Plan, listings: &BTreeMap<ServerName, Listing>) -> Self {
         let active = plan.servers.iter().filter(|server| plan.enabled && server.enabled);
         let listed: Vec<_> = active.filter_map(|server| Some((server, listings.get(&server.name)?))).collect();
-        // Names are given to all tools of a server, kept or not, so that a filter never renames one.
-        let names = NameTable::build(
-            &plan.naming,
-            &plan.reserved,
-            listed.iter().flat_map(|(server, listing)| {
-                let whole = listing.tools.iter().map(|tool| tool.known.name.as_str());
-                whole.chain(listing.names_only.iter().map(String::as_str)).map(|tool| (&server.name, tool))
-            }),
-        );
+        let names = names(plan, listings);
         let mut catalog = Self::default();
         for (server, name, exposed) in names.unbound() {
             debug_assert!(!name.is_empty());
@@ -212,7 +209,7 @@ impl Catalog {
         for (server, listing) in &listed {
             catalog.add(plan, server, listing, &names);
         }
-        catalog.names();
+        catalog.index_names();
         catalog
     }
 
@@ -227,11 +224,11 @@ impl Catalog {
                 }
             }
         }
-        narrowed.names();
+        narrowed.index_names();
         narrowed
     }
 
-    fn names(&mut self) {
+    fn index_names(&mut self) {
         self.by_name = self.tools.iter().enumerate().map(|(index, tool)| (tool.exposed.clone(), index)).collect();
     }
 
@@ -316,6 +313,14 @@ impl Catalog {
     }
 }
 
+/// The names of all tools of the servers that are connected, kept or not, so that a filter never renames one.
+pub fn names(plan: &Plan, listings: &BTreeMap<ServerName, Listing>) -> NameTable {
+    let active = plan.servers.iter().filter(|server| plan.enabled && server.enabled);
+    let listed = active.filter_map(|server| Some((&server.name, listings.get(&server.name)?)));
+    let tools = listed.flat_map(|(server, listing)| listing.names().map(move |tool| (server, tool)));
+    NameTable::build(&plan.naming, &plan.reserved, tools)
+}
+
 /// Why a tool that exists isn't this caller's.
 fn why_not(plan: &Plan, caller: &Caller, tool: &CatalogTool) -> Option<Hidden> {
     let not_listed = || Some(Hidden::NotTheAgents(caller.agent.clone()));
@@ -331,7 +336,7 @@ fn why_not(plan: &Plan, caller: &Caller, tool: &CatalogTool) -> Option<Hidden> {
     agent.policy.decide(&operation).err().map(refused)
 }
 
-fn refused(refusal: Refusal<'_>) -> Hidden {
+pub(super) fn refused(refusal: Refusal<'_>) -> Hidden {
     match refusal {
         Refusal::Rule(rule) => Hidden::Rule(rule.to_string()),
         Refusal::Default => Hidden::DeniedByDefault,

@@ -217,7 +217,7 @@ fn standing(view: &View, lock: &Lock, names: &NameTable, server: &ServerName, to
         return if seen.deferred { Standing::Deferred { name } } else { Standing::Listed { name } };
     }
     if let Some((_, why)) = exposed.and_then(|name| view.catalog.hidden(name)) {
-        return Standing::Hidden { why: why.to_string(), by_policy: why.is_by_policy() };
+        return Standing::Hidden { why: why.to_string(), by_policy: why.is_denial() };
     }
     let why = match lock.plan.server(server.as_str()) {
         None => "its server is not in the config",

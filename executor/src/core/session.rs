@@ -23,6 +23,18 @@ pub enum Disclosure {
     All,
 }
 
+impl Disclosure {
+    /// Whether a tool is in the list from the start.
+    pub fn lists(self, tool: &CatalogTool) -> bool {
+        self == Self::All || !tool.deferred
+    }
+
+    /// Whether our own tools are in the list.
+    pub fn lists_ours(self, snapshot: &Snapshot) -> bool {
+        self != Self::All && snapshot.can_defer()
+    }
+}
+
 /// What the user asked for; `auto` decides by the client's era.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DisclosureSetting {
@@ -95,7 +107,7 @@ impl Session {
     /// what this session sees.
     pub fn listed(&self, snapshot: &Snapshot, mode: Disclosure, old_era: bool) -> Vec<String> {
         let mut listed = Vec::new();
-        if mode != Disclosure::All && snapshot.can_defer() {
+        if mode.lists_ours(snapshot) {
             listed.extend(meta::own_tools(snapshot.plan.search.limit));
         }
         let tools = snapshot.catalog.tools().iter().filter(|tool| self.lists(tool, mode));
@@ -104,11 +116,7 @@ impl Session {
     }
 
     fn lists(&self, tool: &CatalogTool, mode: Disclosure) -> bool {
-        match mode {
-            Disclosure::All => true,
-            Disclosure::Bridge => !tool.deferred,
-            Disclosure::Promote => !tool.deferred || self.activation.is_promoted(tool.exposed.as_str()),
-        }
+        mode.lists(tool) || mode == Disclosure::Promote && self.activation.is_promoted(tool.exposed.as_str())
     }
 
     /// Promotes what a search found.

@@ -8,9 +8,11 @@ use mcplan_compiler::observed::Quarantined;
 use mcplan_compiler::plan::{OWN_TOOLS, Plan, Server};
 use mcplan_compiler::prompt_template::Template;
 
-use super::catalog::{Catalog, CatalogTool};
+use super::catalog::{Catalog, CatalogTool, Hidden};
+use super::gate::{Asked, Denied, Reason, gate};
 use super::lifecycle::State;
 use super::prompt::{Block, Limit, Mode, Rendered, ServerLine, Shown};
+use super::session::DisclosureSetting;
 
 /// The tool that searches, as agents call it.
 pub const SEARCH_TOOL: &str = OWN_TOOLS[0];
@@ -30,6 +32,19 @@ pub struct Health {
     pub quarantined: Vec<Quarantined>,
     /// What a person should know.
     pub warnings: Vec<String>,
+}
+
+/// How a tool stands to an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is in the list from the start.
+    Listed,
+    /// It is found by search.
+    Deferred,
+    /// That server has it, and it isn't offered: policy denies it, or something else hides it.
+    Hidden(ServerName, Hidden),
+    /// No server has it.
+    Unknown,
 }
 
 /// One moment.
@@ -80,6 +95,21 @@ impl Snapshot {
     /// Whether the plan can have a deferred tool, whatever is connected: decides whether our own tools are listed.
     pub fn can_defer(&self) -> bool {
         self.plan.enabled && self.plan.servers.iter().any(|server| server.enabled && server.defer)
+    }
+
+    /// How a tool of that name stands to the agent that this moment is narrowed to, before it has searched for anything.
+    pub fn standing(&self, name: &str) -> Standing {
+        // What a tool's place in the list depends on, the setting decides alone: neither era lists a deferred one.
+        let mode = DisclosureSetting::from(self.plan.serve.disclosure).for_client(false);
+        if [SEARCH_TOOL, CALL_TOOL].contains(&name) && mode.lists_ours(self) {
+            return Standing::Listed;
+        }
+        match gate(&self.catalog, Asked { name: name.to_owned(), ..Asked::default() }) {
+            Ok(_) if self.catalog.tool(name).is_some_and(|tool| mode.lists(tool)) => Standing::Listed,
+            Ok(_) => Standing::Deferred,
+            Err(Denied { reason: Reason::Hidden(server, why), .. }) => Standing::Hidden(server, why),
+            Err(Denied { reason: Reason::Unknown, .. }) => Standing::Unknown,
+        }
     }
 
     /// The whole block of the deferred tools.

@@ -1,0 +1,248 @@
+//! A decision about a tool in words, with the place where it is written.
+
+use mcplan_compiler::places::{Places, PolicyPlaces, ServerPlaces};
+use mcplan_compiler::plan::Plan;
+use mcplan_compiler::source::Span;
+
+use super::why::{Place, Why};
+use crate::core::caller::Caller;
+use crate::core::catalog::Hidden;
+use crate::core::decisions::{About, Decided, Decision, Naming, Ruling};
+
+/// A decision as a person reads it.
+pub(super) struct Told {
+    /// What it is about, in a word.
+    pub about: &'static str,
+    /// What was decided.
+    pub text: String,
+    /// Where that is written, when somebody wrote it.
+    pub place: Option<Place>,
+    /// What decided it is in the lock and no longer in the config.
+    pub gone: bool,
+}
+
+impl Told {
+    /// The place, or that there is none any more, in brackets.
+    pub(super) fn bracket(&self) -> String {
+        match &self.place {
+            Some(place) => format!(" ({place})"),
+            None if self.gone => " (locked, no longer in the config)".to_owned(),
+            None => String::new(),
+        }
+    }
+}
+
+/// What the words depend on.
+pub(super) struct Teller<'a> {
+    pub why: &'a Why<'a>,
+    pub caller: &'a Caller,
+    pub decided: &'a Decided,
+}
+
+/// A text, where it is written, and whether it has to be written somewhere.
+struct Words(String, Option<Span>, bool);
+
+/// What nobody has to write.
+fn unwritten(text: impl Into<String>) -> Words {
+    Words(text.into(), None, false)
+}
+
+/// What is there because it was written.
+fn written(text: impl Into<String>, at: Option<Span>) -> Words {
+    Words(text.into(), at, true)
+}
+
+impl Teller<'_> {
+    /// The reason of the conclusion: the decision behind it, as a sentence that stands alone, with its place.
+    pub(super) fn reason(&self) -> String {
+        let decisive = self.decided.decisive();
+        let told = self.tell(decisive);
+        match &decisive.why {
+            Some(why) => format!("{why}{}", told.bracket()),
+            None => format!("{}{}", told.text, told.bracket()),
+        }
+    }
+
+    /// One decision.
+    pub(super) fn tell(&self, decision: &Decision) -> Told {
+        let places = &self.why.compilation.places;
+        let none = ServerPlaces::default();
+        // A server that the config no longer has is found nowhere in it.
+        let server = places.servers.get(self.decided.server.as_str()).unwrap_or(&none);
+        let (about, Words(text, at, must)) = match &decision.about {
+            About::Enabled => ("server", self.enabled(decision.drops, places, server)),
+            About::When { needs, unmet } => ("when", when(needs, unmet.as_deref(), server)),
+            About::Include { .. } | About::Exclude { .. } | About::Denylist { .. } => {
+                filter(&decision.about, decision.drops, places, server)
+            }
+            About::Text => {
+                ("text", unwritten(format!("not locked: run 'mcplan lock --server {}'", self.decided.server)))
+            }
+            About::Policy(ruling) => ("policy", policy(ruling, decision.why.as_ref(), &places.policy)),
+            About::Quarantine => ("drift", unwritten(quarantine(decision.why.as_ref()))),
+            About::Agent { listed, by } => ("agent", self.agent(*listed, by.as_deref(), places)),
+            About::AgentPolicy(ruling) => {
+                let none = PolicyPlaces::default();
+                let own = places.agents.get(&self.caller.agent).map_or(&none, |agent| &agent.policy);
+                ("agent-policy", policy(ruling, decision.why.as_ref(), own))
+            }
+            About::Workspace { needs } => ("workspace", self.workspace(needs, decision.drops, server)),
+            About::Deferral { always, defer, all } => {
+                ("defer", deferral(always.as_deref(), *defer, *all, places, server))
+            }
+            About::Naming(naming) => ("naming", self.naming(naming, places)),
+            About::Reserved { ours } => ("reserved", self.reserved(decision.drops, *ours, places)),
+        };
+        Told { about, text, gone: must && at.is_none(), place: at.map(|at| self.why.place(at)) }
+    }
+
+    fn plan(&self) -> &Plan {
+        self.why.plan()
+    }
+
+    fn enabled(&self, off: bool, places: &Places, server: &ServerPlaces) -> Words {
+        let name = &self.decided.server;
+        let at = places.server(name);
+        let is_false = |enabled: &&mcplan_compiler::source::Spanned<bool>| !enabled.value;
+        if !off {
+            return written(format!("`{name}` is on"), at);
+        }
+        if let Some(own) = server.enabled.as_ref().filter(is_false) {
+            return written(format!("`{name}` is off with `enabled: false`"), Some(own.at));
+        }
+        match places.enabled.as_ref().filter(is_false) {
+            Some(all) => written(format!("`{name}` is off with `mcp.enabled: false`"), Some(all.at)),
+            None => written(format!("`{name}` is off"), None),
+        }
+    }
+
+    fn agent(&self, listed: bool, by: Option<&str>, places: &Places) -> Words {
+        let agent = &self.caller.agent;
+        let own = places.agents.get(agent);
+        match by {
+            Some(pattern) => {
+                written(format!("`{pattern}` of `{agent}` names it"), own.and_then(|own| own.tools.find(pattern)))
+            }
+            None if listed => written(format!("no pattern of `{agent}` names it"), own.map(|own| own.at)),
+            None => unwritten(format!("`{agent}` has no list and sees every tool")),
+        }
+    }
+
+    fn workspace(&self, needs: &[String], elsewhere: bool, server: &ServerPlaces) -> Words {
+        let Some(first) = needs.first() else { return unwritten("in every workspace") };
+        let globs = needs.iter().map(|glob| format!("`{glob}`")).collect::<Vec<_>>().join(", ");
+        let here = self.caller.workspace.as_deref().unwrap_or("no workspace");
+        let is = if elsewhere { "isn't" } else { "is" };
+        written(format!("only under {globs}, and {here} {is}"), server.workspaces.find(first))
+    }
+
+    fn naming(&self, naming: &Naming, places: &Places) -> Words {
+        let plan = self.plan();
+        let (pattern, limit) = (&plan.naming.pattern, plan.naming.limit);
+        let (text, at) = match naming {
+            Naming::AsWritten => (format!("as `{pattern}` says"), places.naming),
+            Naming::Characters => (format!("as `{pattern}` says, with `_` for what a name can't hold"), places.naming),
+            Naming::Length(length) => (
+                format!("`{pattern}` gives {length} characters: cut to {limit}, with a hash at the end"),
+                places.name_limit,
+            ),
+            Naming::Taken(Some((server, tool))) => {
+                (format!("`{pattern}` gives the name of `{tool}` of `{server}`: with a hash at the end"), places.naming)
+            }
+            Naming::Taken(None) => {
+                (format!("`{pattern}` gives several tools this name: each with a hash at the end"), places.naming)
+            }
+        };
+        Words(text, at, false)
+    }
+
+    fn reserved(&self, taken: bool, ours: bool, places: &Places) -> Words {
+        let name = &self.decided.exposed;
+        match (taken, ours) {
+            (false, _) => unwritten("the name is free"),
+            (true, true) => unwritten(format!("`{name}` is one of mcplan's own tools")),
+            (true, false) if self.plan().reserved.contains(name) => {
+                written(format!("`{name}` is the host's, by `mcp.reserved`"), places.reserved.find(name))
+            }
+            (true, false) => unwritten(format!("another tool is called `{name}`")),
+        }
+    }
+}
+
+fn when(needs: &[String], unmet: Option<&str>, server: &ServerPlaces) -> Words {
+    let all = needs.join(", ");
+    match unmet {
+        Some(variable) => {
+            written(format!("`when` needs {variable}, which is not set here"), server.when.find(variable))
+        }
+        None => written(
+            format!("`when` needs {all}, set here"),
+            needs.first().and_then(|variable| server.when.find(variable)),
+        ),
+    }
+}
+
+fn filter(about: &About, drops: bool, places: &Places, server: &ServerPlaces) -> (&'static str, Words) {
+    match about {
+        About::Include { listed: false, .. } => ("include", unwritten("there is no list, so every tool is kept")),
+        About::Include { by: Some(pattern), .. } => {
+            ("include", written(format!("`{pattern}` names it"), server.include.find(pattern)))
+        }
+        About::Include { .. } => ("include", written("no pattern names it", server.include_list)),
+        About::Exclude { by: Some(pattern), literal: Some(literal) } => {
+            let text = format!("`{pattern}` names it, and `include` keeps it as `{literal}`");
+            ("exclude", written(text, server.exclude.find(pattern)))
+        }
+        About::Exclude { by: Some(pattern), .. } => {
+            ("exclude", written(format!("`{pattern}` drops it"), server.exclude.find(pattern)))
+        }
+        About::Denylist { by: Some(pattern) } => {
+            ("denylist", written(format!("`{pattern}` drops it"), places.denylist.find(pattern)))
+        }
+        _ => {
+            debug_assert!(!drops);
+            let word = if matches!(about, About::Exclude { .. }) { "exclude" } else { "denylist" };
+            (word, unwritten("no pattern names it"))
+        }
+    }
+}
+
+fn policy(ruling: &Ruling, why: Option<&Hidden>, places: &PolicyPlaces) -> Words {
+    match (ruling, why) {
+        (Ruling::Default, _) => unwritten("no rule denies it"),
+        (Ruling::Allow(rule), _) => written(format!("`{rule}` allows it"), places.allow.find(rule)),
+        (Ruling::ReadOnly, _) => {
+            written("`read_only`, and the tool is locked as one that changes nothing", places.read_only)
+        }
+        (Ruling::ReadOnlyUnknown, _) => written(
+            "`read_only`, and whether it changes anything isn't locked of a tool that is filtered",
+            places.read_only,
+        ),
+        (Ruling::Refused, Some(Hidden::Rule(rule))) => written(format!("`{rule}` denies it"), places.deny.find(rule)),
+        (Ruling::Refused, Some(Hidden::DeniedByDefault)) => {
+            written("denied by default, and no rule of `allow` names it", places.default)
+        }
+        (Ruling::Refused, _) => {
+            written("`read_only`, and the tool isn't locked as one that changes nothing", places.read_only)
+        }
+    }
+}
+
+fn quarantine(why: Option<&Hidden>) -> String {
+    match why {
+        Some(why) => why.to_string(),
+        None => "not known offline: what a server says now is compared when it is connected".to_owned(),
+    }
+}
+
+fn deferral(always: Option<&str>, defer: bool, all: bool, places: &Places, server: &ServerPlaces) -> Words {
+    match (always, defer, all) {
+        (Some(pattern), ..) => written(format!("`{pattern}` of `tools.always` lists it"), server.always.find(pattern)),
+        (None, false, _) => written("`defer: false` lists it", server.defer),
+        (None, true, true) => written("`serve.disclosure: all` lists it", places.disclosure),
+        (None, true, false) => match server.defer {
+            Some(at) => written("`defer: true` leaves it to search", Some(at)),
+            None => unwritten("left to search by default"),
+        },
+    }
+}
