@@ -60,7 +60,7 @@ pub struct Change {
     pub item: Item,
     /// Which kind of change it is.
     pub rule: Rule,
-    /// JSON pointer in the item; empty is the whole.
+    /// JSON pointer in the item as it is found, or as it is locked for what is gone; empty is the whole.
     pub at: String,
     /// What is locked; `None` where nothing is.
     pub locked: Option<Value>,

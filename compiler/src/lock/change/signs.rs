@@ -110,10 +110,11 @@ fn each_string(at: &str, value: &Value, look: &mut impl FnMut(&str, &str)) {
     }
 }
 
-/// Every word of `value` that could be a host.
+/// Every word of `value` that could be a host, and every host of a URL.
 pub(super) fn host_words(value: &Value, words: &mut BTreeSet<String>) {
     each_string("", value, &mut |_, text| {
         let seen = seen(text).to_lowercase();
+        words.extend(url_hosts(&seen));
         words.extend(seen.split(|c| !is_of_host(c)).map(trimmed).filter(|word| !word.is_empty()).map(str::to_owned));
     });
 }
@@ -309,8 +310,11 @@ mod tests {
     #[test]
     fn a_known_host_is_a_whole_word() {
         let mut words = BTreeSet::new();
-        host_words(&serde_json::json!(["microsoft.com, not-evil.example", "at Docs.Example."]), &mut words);
-        assert!(["microsoft.com", "not-evil.example", "docs.example"].iter().all(|host| words.contains(*host)));
+        host_words(
+            &serde_json::json!(["microsoft.com, not-evil.example", "at Docs.Example. http://[::1]/"]),
+            &mut words,
+        );
+        assert!(["microsoft.com", "not-evil.example", "docs.example", "::1"].iter().all(|host| words.contains(*host)));
         assert!(!["t.co", "evil.example"].iter().any(|host| words.contains(*host)));
     }
 
