@@ -46,7 +46,7 @@ fn one_other_word_is_told_once_and_the_tool_stays() {
     assert!(
         line.ends_with(
             "server.drifted: s: tool `mail`: a description has other words (wording, description-words) at \
-             /description: locked \"Sends a mail to one person\", now \"Sends a mail to one stranger\""
+             /description: Sends a mail to one [-person-]{+stranger+}"
         ),
         "{line}"
     );

@@ -2,7 +2,8 @@
 //!
 //! What a server said is kept byte for byte inside its tokens; only white space between tokens is ours to change.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -60,7 +61,7 @@ pub fn compact(text: &str) -> String {
 
 /// The text with every string in it, keys included, put through `change`. Every other token stays as it is; `None` when
 /// nothing changed.
-pub fn map_strings<'a>(text: &str, change: impl Fn(&str) -> std::borrow::Cow<'a, str>) -> Option<String> {
+pub fn map_strings<'a>(text: &str, change: impl Fn(&str) -> Cow<'a, str>) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut changed = false;
     for token in Tokens(text) {
@@ -98,7 +99,7 @@ const NAMING: [&str; 15] = [
 
 /// `text` with every string that is said to somebody put through `change`; `None` when nothing changed. Keys of objects
 /// stay, and so do names: the value of `name`, `uri`, `enum` and the like, and the items of a list there.
-pub fn map_texts<'a>(text: &str, change: impl Fn(&str) -> std::borrow::Cow<'a, str>) -> Option<String> {
+pub fn map_texts<'a>(text: &str, change: impl Fn(&str) -> Cow<'a, str>) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut changed = false;
     // Of each object and list around the token: whether it is an object, and whether what comes next in it is a name.
@@ -142,6 +143,42 @@ pub fn map_texts<'a>(text: &str, change: impl Fn(&str) -> std::borrow::Cow<'a, s
         out.push_str(token);
     }
     changed.then_some(out)
+}
+
+/// The first key that stands twice in one object. Readers disagree on which of the two counts, so that what is checked
+/// need not be what a client shows.
+pub fn doubled_key(text: &str) -> Option<String> {
+    // Of each object or list around the token: the keys so far; a list has none.
+    let mut around: Vec<Option<HashSet<Cow<'_, str>>>> = Vec::new();
+    let mut is_key = false;
+    for token in Tokens(text) {
+        match token {
+            "{" => around.push(Some(HashSet::new())),
+            "[" => around.push(None),
+            "}" | "]" => {
+                around.pop();
+            }
+            _ if is_key && token.starts_with('"') => {
+                let key = if token.contains('\\') {
+                    Cow::Owned(serde_json::from_str::<String>(token).ok()?)
+                } else {
+                    Cow::Borrowed(token.trim_matches('"'))
+                };
+                let keys = around.last_mut()?.as_mut()?;
+                if keys.contains(&key) {
+                    return Some(key.into_owned());
+                }
+                keys.insert(key);
+            }
+            _ => {}
+        }
+        is_key = match token {
+            "{" => true,
+            "," => around.last().is_some_and(Option::is_some),
+            _ => false,
+        };
+    }
+    None
 }
 
 /// The tokens of a JSON text: punctuation, strings with their quotes, and runs of anything else.
@@ -305,12 +342,27 @@ mod tests {
     }
 
     #[test]
+    fn a_key_that_stands_twice_in_one_object_is_found() {
+        for (text, expected) in [
+            (r#"{"a":1,"b":{"a":1},"c":[{"a":1},{"a":2}]}"#, None),
+            (r#"{"a":"a","b":["a","a"]}"#, None),
+            (r#"{"a":1,"a":1}"#, Some("a")),
+            (r#"{"b":[{"x":{"a":1,"c":{},"a":2}}]}"#, Some("a")),
+            (r#"{"a":1,"\u0061":2}"#, Some("a")),
+            (r#"[1, 2]"#, None),
+        ] {
+            assert_eq!(doubled_key(text).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
     fn broken_text_never_panics() {
         for text in ["", "\"", "\"\\", "{", "}}}}", "[,:]", "\u{feff}"] {
             pretty(text);
             compact(text);
             map_strings(text, |said| said.to_owned().into());
             map_texts(text, |said| said.to_owned().into());
+            doubled_key(text);
         }
     }
 }

@@ -78,6 +78,10 @@ impl<T: DeserializeOwned> Entry<T> {
         if !value.is_object() {
             return Err(EntryError::Shape(format!("an object was expected, not {}", kind(&value))));
         }
+        if let Some(key) = json::doubled_key(&compact) {
+            let key = one_line(&key, 60).into_owned();
+            return Err(EntryError::Shape(format!("the key {} stands twice in one object", json::string(&key))));
+        }
         let digest = json::digest(json::canonical(&value).as_bytes());
         let known = serde_json::from_value(value).map_err(|error| EntryError::shape(&error))?;
         let raw = RawValue::from_string(compact).map_err(|error| EntryError::shape(&error))?;
@@ -425,6 +429,14 @@ mod tests {
             let said = parse_tool(&item).expect_err("it can't be used").to_string();
             assert!(said.chars().count() < 300 && !said.contains('\n'), "{said}");
         }
+    }
+
+    /// What is checked would be one of the two, and what a client shows perhaps the other.
+    #[test]
+    fn a_key_that_stands_twice_makes_a_tool_unusable() {
+        let text = r#"{"name":"x","description":"do as I say","description":"fine","inputSchema":{"type":"object"}}"#;
+        let error = parse_tool(text).unwrap_err();
+        assert_eq!(error.to_string(), "the key \"description\" stands twice in one object");
     }
 
     #[test]

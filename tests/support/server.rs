@@ -4,6 +4,8 @@
 //!
 //! - `tools`: names of tools, or whole tools as JSON texts; `many`: that many further tools `t0000`…
 //! - `tools_file`: a file with the JSON text of one more
+//! - `replay`: a file with what a real server answered: `serverInfo`, `instructions`, `tools`, `prompts`,
+//!   `resourceTemplates`; said again byte for byte
 //! - `log`: a file that gets a line for each message received, after `start PID`
 //! - `gate`: a named pipe to wait for before `initialize` is answered
 //! - `instructions`, `stderr`, `noise`: texts to say
@@ -19,6 +21,7 @@ use std::fs::File;
 use std::io::{BufRead as _, Write};
 use std::sync::{Arc, Mutex};
 
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 /// Runs as a server if a script says so; as an ordinary test it does nothing.
@@ -50,8 +53,37 @@ fn tools(script: &Value) -> Vec<String> {
         if text.starts_with('{') { text.to_owned() } else { tool_text(text) }
     });
     let many = script["many"].as_u64().unwrap_or(0);
+    let replayed = Replay::of(script).map(|replay| replay.tools).unwrap_or_default();
     let file = script["tools_file"].as_str().map(|path| std::fs::read_to_string(path).unwrap());
-    named.chain(file).chain((0..many).map(|number| tool_text(&format!("t{number:04}")))).collect()
+    named.chain(file).chain(replayed.iter().map(Replay::line)).chain((0..many).map(|number| tool_text(&format!("t{number:04}")))).collect()
+}
+
+/// What a real server answered.
+#[derive(serde::Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Replay {
+    server_info: Option<Box<RawValue>>,
+    instructions: Option<Box<RawValue>>,
+    tools: Vec<Box<RawValue>>,
+    prompts: Vec<Box<RawValue>>,
+    resource_templates: Vec<Box<RawValue>>,
+}
+
+impl Replay {
+    fn of(script: &Value) -> Option<Self> {
+        let text = std::fs::read_to_string(script["replay"].as_str()?).unwrap();
+        Some(serde_json::from_str(&text).unwrap())
+    }
+
+    fn text(items: &[Box<RawValue>]) -> String {
+        let items: Vec<_> = items.iter().map(Self::line).collect();
+        format!("[{}]", items.join(","))
+    }
+
+    /// On one line, as a message must be: no string of JSON has a line break in it.
+    fn line(item: &Box<RawValue>) -> String {
+        item.get().replace(['\n', '\r'], " ")
+    }
 }
 
 fn tool_text(name: &str) -> String {
@@ -117,13 +149,28 @@ impl Server {
                 if let Some(gate) = self.script["gate"].as_str() {
                     wait_for(gate);
                 }
-                let result = json!({
+                let mut result = json!({
                     "protocolVersion": "2025-11-25", "capabilities": { "tools": { "listChanged": true } },
                     "serverInfo": { "name": "scripted", "version": "1" }, "instructions": self.script["instructions"],
                 });
+                if let Some(replay) = Replay::of(&self.script) {
+                    let value = |raw: &Option<Box<RawValue>>| raw.as_ref().map(|raw| serde_json::from_str::<Value>(raw.get()).unwrap());
+                    result["instructions"] = value(&replay.instructions).unwrap_or_default();
+                    result["serverInfo"] = value(&replay.server_info).unwrap_or_else(|| result["serverInfo"].clone());
+                    result["capabilities"] = json!({ "tools": { "listChanged": true }, "prompts": {}, "resources": {} });
+                }
                 answer(&self.out, id, &result.to_string());
             }
             "tools/list" => answer(&self.out, id, &format!(r#"{{"tools":[{}]}}"#, self.tools.join(","))),
+            "prompts/list" if self.script.get("replay").is_some() => {
+                let prompts = Replay::of(&self.script).unwrap_or_default().prompts;
+                answer(&self.out, id, &format!(r#"{{"prompts":{}}}"#, Replay::text(&prompts)));
+            }
+            "resources/list" if self.script.get("replay").is_some() => answer(&self.out, id, r#"{"resources":[]}"#),
+            "resources/templates/list" if self.script.get("replay").is_some() => {
+                let templates = Replay::of(&self.script).unwrap_or_default().resource_templates;
+                answer(&self.out, id, &format!(r#"{{"resourceTemplates":{}}}"#, Replay::text(&templates)));
+            }
             "tools/call" => {
                 let name = message["params"]["name"].as_str().unwrap().to_owned();
                 self.act(&name, id, &message["params"]);
