@@ -10,7 +10,7 @@ use crate::source::Spanned;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Test {
-    /// A query; `expect: { tool, top }` says which tool must be among the first how many.
+    /// A query; `expect: { tool, top }` says which tool must be among the first how many, by default the first.
     pub search: Option<Spanned<String>>,
     /// A tool by its exposed name; `expect` is allowed, denied or hidden. Nothing is contacted.
     pub call: Option<Spanned<String>>,
@@ -20,7 +20,7 @@ pub struct Test {
     pub deferred: Option<Spanned<String>>,
     /// What the prompt block must be like.
     pub block: Option<Spanned<BlockTest>>,
-    /// As which agent. Default: lead.
+    /// As which agent; servers with `workspaces` are there wherever it works. Default: lead.
     pub agent: Option<Spanned<String>>,
     /// What must come out.
     #[schemars(extend("type" = ["object", "string", "boolean"]))]
@@ -34,7 +34,7 @@ pub struct BlockTest {
     /// Characters, at most.
     #[schemars(range(min = 0))]
     pub max_chars: Option<u64>,
-    /// Tokens, at most.
+    /// Tokens of o200k_base, at most.
     #[schemars(range(min = 0))]
     pub max_tokens: Option<Number>,
     /// Texts that must be in it.
