@@ -17,8 +17,8 @@ fn script_server() {
     support::server::main();
 }
 
-const COMMANDS: [&str; 9] =
-    ["validate", "lock", "render", "search", "run", "call", "builtins", "schema", "completions"];
+const COMMANDS: [&str; 11] =
+    ["validate", "lock", "render", "search", "test", "explain", "run", "call", "builtins", "schema", "completions"];
 
 fn bakery() -> Project {
     let entry =
@@ -76,6 +76,8 @@ fn no_config_is_said_by_every_command_that_needs_one() {
         &["lock", "--check"],
         &["render"],
         &["search", "x"],
+        &["test"],
+        &["explain", "some_tool"],
         &["run", "--stdio"],
         &["call", "x"],
     ] {
@@ -102,7 +104,14 @@ fn no_config_is_said_by_every_command_that_needs_one() {
 #[test]
 fn without_a_lock_offline_commands_say_how_to_get_one() {
     let project = bakery();
-    for args in [&["render"][..], &["render", "--json"], &["search", "note"], &["lock", "--check"]] {
+    for args in [
+        &["render"][..],
+        &["render", "--json"],
+        &["search", "note"],
+        &["test"],
+        &["explain", "echo"],
+        &["lock", "--check"],
+    ] {
         let ran = project.run(args);
         assert_eq!((ran.code, &*ran.out), (2, ""), "{args:?}");
         assert_eq!(ran.err, "error: no lock here (config.lock.json): run 'mcplan lock'\n", "{args:?}");
@@ -139,6 +148,9 @@ fn render_prints_compares_and_counts() {
     let rendered = project.run(&["render"]);
     assert_eq!((rendered.code, &*rendered.err), (0, ""));
     insta::assert_snapshot!(rendered.out);
+    project.write("prompt.txt", &rendered.out);
+    let beside = project.run(&["render", "--check"]);
+    assert_eq!((beside.code, &*beside.out), (0, "prompt.txt is what the agent sees\n"));
     project.write("block.txt", &rendered.out);
     let same = project.run(&["render", "--check", "block.txt"]);
     assert_eq!((same.code, &*same.out, &*same.err), (0, "block.txt is what the agent sees\n", ""));
@@ -168,6 +180,25 @@ fn search_shows_what_an_agent_would_find() {
     assert_eq!(one.out.lines().filter(|line| !line.starts_with(' ')).count(), 1);
     let server = project.run(&["search", "note", "--server", "nope"]);
     assert_eq!((server.code, &*server.err), (2, "error: there is no server `nope`; the servers are d\n"));
+}
+
+/// `lead` is an agent like any other where it is declared; a workspace is a session's, and there is none.
+#[test]
+fn the_lead_is_shown_what_it_sees_wherever_it_works() {
+    let servers = [
+        demo("d", &["--group", "notes"], json!({})),
+        demo("w", &["--group", "math"], json!({ "workspaces": ["/nowhere/**"] })),
+    ];
+    let more = json!({ "agents": { "lead": { "tools": ["d__read_*", "w__*"] } } });
+    let project = Project::new(&config(&servers, more));
+    project.lock();
+    for args in [&["render"][..], &["render", "--agent", "lead"]] {
+        let block = project.run(args).out;
+        let seen =
+            ["d__read_note", "w__calculate", "d__write_note"].map(|name| block.contains(&format!("mcp__{name}")));
+        assert_eq!(seen, [true, true, false], "{block}");
+    }
+    assert!(!project.run(&["search", "write a note"]).out.contains("mcp__d__write_note"));
 }
 
 #[test]

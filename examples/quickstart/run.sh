@@ -9,6 +9,7 @@ for line in \
     'mcplan validate' \
     'mcplan lock --check' \
     'mcplan render' \
+    'mcplan test' \
     'mcplan search "report a bug"' \
     'mcplan call mcp__bakery__get_issue "{\"number\": 3}"'
 do

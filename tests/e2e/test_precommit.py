@@ -154,6 +154,66 @@ def test_a_stale_lock_and_another_block_are_found(repository: Repository) -> Non
     assert "mcplan lock --check" in refused.stdout and "Failed" in refused.stdout
 
 
+TESTS = "tests: [{ call: mcp__echo__echo, expect: allowed }]\n"
+HIDDEN = "mcp: { denylist: [mcp__echo__echo] }\n"
+
+
+def lock(repository: Repository, *more: str) -> None:
+    """Locks and stages what that writes."""
+    mcplan = shutil.which("mcplan", path=repository.env["PATH"])
+    done = run(mcplan, "lock", *more, cwd=repository.directory)
+    assert done.returncode == 0, done.stderr
+    repository.git("add", "--all")
+
+
+def test_a_test_that_does_not_hold_is_found(repository: Repository) -> None:
+    repository.use("mcplan-test", "    language: system\n")
+    repository.write("config.yml", "fragments: [teams/*.yml]\n" + GOOD)
+    # Tests in a fragment count, and a change of a fragment alone starts the hook.
+    repository.write("teams/echo.yml", TESTS)
+    lock(repository)
+    repository.git("commit", "--quiet", "--message", "all")
+    repository.write("teams/echo.yml", TESTS.replace("allowed", "denied"))
+    refused = repository.check()
+    assert refused.returncode == 1, refused.stdout + refused.stderr
+    assert "FAILED  teams/echo.yml:1  call mcp__echo__echo is denied" in refused.stdout
+    repository.write("teams/echo.yml", "# One test.\n" + TESTS)
+    passed = repository.check()
+    assert passed.returncode == 0 and "1 test: 1 passed, 0 failed" in passed.stdout, passed.stdout + passed.stderr
+    # The config moved on, the lock didn't: what it still proves is no proof.
+    repository.write("teams/echo.yml", TESTS + HIDDEN)
+    refused = repository.check()
+    assert refused.returncode == 1 and "lock-stale" in refused.stdout, refused.stdout + refused.stderr
+    lock(repository, "--offline")
+    refused = repository.check()
+    assert refused.returncode == 1 and "`mcp.denylist` drops it" in refused.stdout, refused.stdout + refused.stderr
+
+
+def test_hooks_of_one_config_take_it_as_an_argument(repository: Repository) -> None:
+    more = "    language: system\n    args: [-c, agents/config.yml]\n"
+    hooks = ["mcplan-lock-check", "mcplan-prompt-snapshot", "mcplan-test"]
+    repository.use(hooks[0], more + "".join(f"  - id: {hook}\n{more}" for hook in hooks[1:]))
+    repository.write("agents/config.yml", GOOD + TESTS)
+    lock(repository, "-c", "agents/config.yml")
+    mcplan = shutil.which("mcplan", path=repository.env["PATH"])
+    block = run(mcplan, "render", "-c", "agents/config.yml", cwd=repository.directory)
+    repository.write("agents/prompt.txt", block.stdout)
+    passed = repository.check()
+    assert passed.returncode == 0, passed.stdout + passed.stderr
+    assert "agents/config.lock.json fits agents/config.yml" in passed.stdout
+    assert "agents/prompt.txt is what the agent sees" in passed.stdout
+    assert "1 test: 1 passed, 0 failed" in passed.stdout
+    repository.write("agents/config.yml", GOOD + TESTS + HIDDEN)
+    lock(repository, "--offline", "-c", "agents/config.yml")
+    refused = repository.check()
+    assert refused.returncode == 1, refused.stdout + refused.stderr
+    results = {hook: f"- hook id: {hook}\n- duration:" in refused.stdout for hook in hooks}
+    assert all(results.values()), refused.stdout
+    assert "agents/config.lock.json fits agents/config.yml" in refused.stdout
+    assert "the block is not what agents/prompt.txt says" in refused.stdout
+    assert "1 test: 0 passed, 1 failed" in refused.stdout
+
+
 @pytest.mark.skipif("MCPLAN_TEST_WHEEL" not in os.environ, reason="builds mcplan anew; MCPLAN_TEST_WHEEL=1 asks for it")
 def test_pre_commit_builds_and_installs_this_tree(tmp_path: Path) -> None:
     hooks = tmp_path / "hooks"

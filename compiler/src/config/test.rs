@@ -9,7 +9,7 @@ use crate::source::Spanned;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Test {
-    /// A query; `expect: { tool, top }` says which tool must be among the first how many.
+    /// A query; `expect: { tool, top }` says which tool must be among the first how many, by default the first.
     #[schemars(extend("examples" = ["open a pull request"]))]
     pub search: Option<Spanned<String>>,
     /// A tool by its exposed name; `expect` is allowed, denied or hidden. Nothing is contacted.
@@ -24,7 +24,7 @@ pub struct Test {
     /// What the prompt block must be like.
     #[schemars(extend("examples" = [{ "max_chars": 2000, "contains": ["github"], "omits": ["delete_"] }]))]
     pub block: Option<Spanned<BlockTest>>,
-    /// As which agent. Default: lead.
+    /// As which agent; servers with `workspaces` are there wherever it works. Default: lead.
     pub agent: Option<Spanned<String>>,
     /// What must come out.
     #[schemars(
@@ -41,7 +41,7 @@ pub struct BlockTest {
     /// Characters, at most.
     #[schemars(range(min = 0))]
     pub max_chars: Option<u64>,
-    /// Tokens, at most.
+    /// Tokens of o200k_base, at most.
     #[schemars(range(min = 0))]
     pub max_tokens: Option<u64>,
     /// Texts that must be in it.

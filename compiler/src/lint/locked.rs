@@ -12,7 +12,7 @@ use crate::lock::{Lock, LockedServer};
 use crate::name::ServerName;
 use crate::pattern::Pattern;
 use crate::places::Places;
-use crate::plan::{NameTable, Plan, Server, tool_strings};
+use crate::plan::{NameTable, OWN_TOOLS, Plan, Server, tool_strings};
 use crate::source::{Span, Spanned};
 
 /// From this many tools on, a server that isn't deferred is worth a word.
@@ -145,7 +145,7 @@ impl Locked<'_> {
             let hidden = test.expect.as_ref().is_some_and(|expect| expect.value == "hidden");
             let called = test.call.clone().filter(|_| !hidden);
             for tool in [called, test.listed.clone(), test.deferred.clone(), searched].into_iter().flatten() {
-                if table.owner(&tool.value).is_none() {
+                if table.owner(&tool.value).is_none() && !OWN_TOOLS.contains(&&*tool.value) {
                     let names = table.iter().map(|(name, ..)| name.as_str());
                     let mut diagnostic =
                         Diagnostic::new(Code::UnknownTool, tool.at, format!("the lock knows no tool `{}`", tool.value));

@@ -16,9 +16,10 @@ use crate::core::tokens;
 /// Print the <AVAILABLE_MCP_TOOLS> block, from the lock: nothing is started
 #[derive(Debug, Args)]
 pub(super) struct Render {
-    /// Compare with a committed snapshot: exit 1 and show the difference when it isn't the same
+    /// Compare with a committed snapshot: exit 1 and show the difference when it isn't the same [default FILE:
+    /// prompt.txt beside the config]
     #[arg(long, value_name = "FILE")]
-    check: Option<PathBuf>,
+    check: Option<Option<PathBuf>>,
     /// Print JSON: the text, the level of detail, what is in it and what isn't, characters and tokens
     #[arg(long, conflicts_with = "check")]
     json: bool,
@@ -38,7 +39,8 @@ impl Render {
             report::warning(format_args!("block-over-budget: the block is empty: {why}"));
         }
         if let Some(snapshot) = &self.check {
-            return check(snapshot, &block.text);
+            let beside = || project.config.with_file_name("prompt.txt");
+            return check(&snapshot.clone().unwrap_or_else(beside), &block.text);
         }
         if self.json {
             report::result(mcplan_compiler::json::pretty(&telemetry(&block, lock.plan.prompt.budget)?.to_string()));

@@ -196,13 +196,20 @@ impl Decided {
             }
         };
         let exposed = name(names, server, tool);
-        let decisions = decisions(&subject, caller, seen, names, &exposed);
+        let mut decisions = decisions(&subject, caller, seen, names, &exposed);
         let off = decisions.iter().position(|decision| decision.drops && decision.why.is_none());
         // A name that isn't this tool's says nothing of it.
         let standing = match names.exposed(&server.name, tool) {
             Some(name) => seen.standing(name.as_str()),
             None => Standing::Hidden(server.name.clone(), Hidden::Reserved),
         };
+        // What the plan doesn't decide the executor does, by what the server says.
+        if let Standing::Hidden(_, why) = &standing
+            && decisions.iter().all(|decision| decision.why.as_ref() != Some(why))
+            && let Some(live) = decisions.iter_mut().find(|decision| decision.about == About::Quarantine)
+        {
+            *live = Decision::new(About::Quarantine, Some(why.clone()));
+        }
         let deferral = decisions.iter().position(|decision| matches!(decision.about, About::Deferral { .. }));
         let (conclusion, decisive) = match (off, &standing) {
             (Some(off), _) => (Conclusion::Hidden, Some(off)),
@@ -260,11 +267,7 @@ fn decisions(
     let operation = Operation::Call { server: &server.name, tool, read_only };
     let (ruling, why) = ruling(&plan.policy, &operation, named_only);
     all.push(Decision::new(About::Policy(ruling), why));
-    let quarantined = match seen.catalog.hidden(exposed) {
-        Some((owner, why @ Hidden::Quarantined(_))) if *owner == server.name => Some(why.clone()),
-        _ => None,
-    };
-    all.push(Decision::new(About::Quarantine, quarantined));
+    all.push(Decision::new(About::Quarantine, None));
     let agent = plan.agents.get(&caller.agent);
     let by = text(agent.and_then(|agent| agent.lists(&server.name, tool)));
     let sees = agent.is_some_and(|agent| agent.sees(&operation));

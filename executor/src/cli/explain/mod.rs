@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::project::{Project, Which};
 use super::report::{self, CouldNot, Outcome};
 
-/// Say why a tool is listed, deferred, hidden or denied, from the lock; or what a code in a report means
+/// Say why a tool is visible or not, from the lock, or what a code in a report means
 #[derive(Debug, Args)]
 pub(super) struct ExplainCommand {
     /// A tool, as agents or its server call it, or the word in brackets of a report, such as `unknown-key`

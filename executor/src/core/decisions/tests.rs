@@ -63,6 +63,8 @@ fn decisions_are_those_of_the_catalog() {
     {
         for (decided, seen) in all(agent, workspace) {
             let drops: Vec<_> = decided.decisions.iter().filter(|decision| decision.drops).collect();
+            // No server has said anything, so no reason of the plan's may have ended there.
+            assert!(drops.iter().all(|decision| decision.about != About::Quarantine), "{agent}: {decided:?}");
             let ours = OWN_TOOLS.contains(&&*decided.exposed);
             let stands = if ours {
                 Standing::Hidden(decided.server.clone(), Hidden::Reserved)
@@ -123,4 +125,23 @@ fn what_saves_or_renames_a_tool_is_told() {
     assert_eq!(of("wait").exposed, "wait");
     let policy = about("free", |about| matches!(about, About::Policy(_)));
     assert_eq!(policy, About::Policy(Ruling::Allow("mcp:call:*:*".into())));
+}
+
+/// What only a running executor knows is told as the server's change.
+#[test]
+fn what_a_server_says_now_can_take_a_tool_away() {
+    let plan = plan("mcp_servers: [{ name: a, command: x }]");
+    let mut lists = listings(&[("a", &["fine"])]);
+    let listing = lists.values_mut().next().unwrap();
+    listing.quarantined =
+        vec![mcplan_compiler::observed::Quarantined { name: "odd".into(), reason: "it has no schema".into() }];
+    let template = Template::parse(&plan.prompt.template.text).unwrap();
+    let catalog = Catalog::build(&plan, &lists);
+    let seen = Snapshot::new(0, Arc::new(plan.clone()), catalog.into(), BTreeMap::new(), template.into());
+    let listing = Listing { names_only: vec!["odd".into()], ..lists.values().next().unwrap().clone() };
+    let subject = Subject { server: &plan.servers[0], listing: &listing, tool: "odd", unmet: None };
+    let decided = Decided::about(subject, &Caller::lead(), &seen, &names(&plan, &lists));
+    assert_eq!(decided.conclusion, Conclusion::Hidden);
+    assert_eq!(decided.decisive().about, About::Quarantine);
+    assert_eq!(decided.decisive().why, Some(Hidden::Quarantined("it has no schema".into())));
 }
