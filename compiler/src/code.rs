@@ -104,6 +104,8 @@ codes! {
     NulCharacter = "nul-character", Error;
     /// A builtin that the catalogue doesn't hold.
     UnknownBuiltin = "unknown-builtin", Error;
+    /// A text that can't be a version.
+    BadVersion = "bad-version", Error;
     /// A builtin that the same name written out replaces.
     BuiltinReplaced = "builtin-replaced", Note;
     /// A builtin whose upstream package is archived.
@@ -166,6 +168,8 @@ codes! {
     BadListen = "bad-listen", Error;
     /// A listener that other machines can reach without a token.
     OpenListener = "open-listener", Error;
+    /// Two who share one token.
+    SameToken = "same-token", Error;
     /// Two plugins of one name.
     DuplicatePlugin = "duplicate-plugin", Error;
     /// What a plugin printed can't be used.

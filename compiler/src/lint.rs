@@ -30,7 +30,7 @@ pub fn entry(entry: &Spanned<ServerEntry>) -> Vec<Diagnostic> {
 }
 
 /// `npx -y name`, `@latest`, `uvx name`, an image without a tag: whatever version is newest that day.
-fn unpinned(entry: &ServerEntry) -> Option<Diagnostic> {
+pub(crate) fn unpinned(entry: &ServerEntry) -> Option<Diagnostic> {
     let fetched = fetched(entry)?;
     if fetched.is_elsewhere() || fetched.is_pinned() {
         return None;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::code::Code;
-use crate::config::{Config, Tools};
+use crate::config::Config;
 use crate::diagnostic::{Diagnostic, closest};
 use crate::hidden::is_hidden;
 use crate::lock::{Lock, LockedServer};
@@ -105,7 +105,7 @@ impl Locked<'_> {
         for (name, tools) in written.chain(builtins) {
             let Some((name, locked)) = known.iter().find(|(known, _)| known.as_str() == name) else { continue };
             let names = tool_names(locked);
-            for pattern in patterns_of(tools) {
+            for pattern in tools.patterns() {
                 let matches = |tool: &&str| matches(pattern, name, tool);
                 if !names.iter().any(matches) {
                     found.push(nothing(pattern, &format!("no tool of `{name}`"), names.iter().copied()));
@@ -192,11 +192,6 @@ impl Locked<'_> {
     }
 }
 
-fn patterns_of(tools: &Tools) -> impl Iterator<Item = &Spanned<String>> {
-    let include = tools.include.iter().flat_map(|include| &include.value);
-    include.chain(tools.exclude.iter().flatten()).chain(tools.always.iter().flatten())
-}
-
 fn tool_names(locked: &LockedServer) -> Vec<&str> {
     let whole = locked.tools.0.iter().map(|tool| tool.known.name.as_str());
     whole.chain(locked.filtered.iter().map(|tool| tool.name.as_str())).collect()
@@ -208,10 +203,11 @@ fn matches(pattern: &Spanned<String>, server: &ServerName, tool: &str) -> bool {
 }
 
 fn nothing<'a>(pattern: &Spanned<String>, who: &str, names: impl Iterator<Item = &'a str>) -> Diagnostic {
-    let diagnostic = Diagnostic::new(Code::MatchesNothing, pattern.at, format!("{who} matches `{}`", pattern.value));
+    let diagnostic = Diagnostic::new(Code::MatchesNothing, pattern.at, format!("{who} matches `{}`", pattern.value))
+        .help("compare with 'mcplan search'; the server may have renamed the tool");
     match closest(&pattern.value, names) {
         Some(close) => diagnostic.meant(close),
-        None => diagnostic.help("compare with 'mcplan search'; the server may have renamed the tool"),
+        None => diagnostic,
     }
 }
 

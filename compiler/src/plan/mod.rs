@@ -13,7 +13,7 @@ mod server;
 pub use agent::{Agent, LEAD};
 pub use filter::{Dropped, ToolFilter, tool_strings};
 pub use naming::{ExposedName, NameTable, Naming, OWN_TOOLS, sanitize, suffix};
-pub use policy::{OnDrift, Operation, Policy, Refusal, Rule, RuleError, SlashPattern, normalize_uri};
+pub use policy::{OnDrift, Operation, Policy, Refusal, Rule, RuleError, SlashPattern, Verb, normalize_uri};
 pub use serve::{Http, Plugin, Search, Serve};
 pub use server::{
     Connect, Environment, Launch, Limits, Origin, Reconnect, Remote, Replace, Restart, Server, Stdio, TransportKind,
