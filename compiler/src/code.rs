@@ -176,7 +176,7 @@ codes! {
     BadPluginOutput = "bad-plugin-output", Error;
     /// An entry of `tests` that makes no sense.
     BadTest = "bad-test", Error;
-    /// A pattern that matches nothing in the lock.
+    /// A pattern that matches nothing, in the lock or among the files.
     MatchesNothing = "matches-nothing", Warning;
     /// A large tool set that is loaded outright.
     LargeAndNotDeferred = "large-and-not-deferred", Warning;

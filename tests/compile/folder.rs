@@ -61,7 +61,7 @@ impl Folder {
             .unwrap_or_else(|error| panic!("{}/config.yml: {error}", self.0.display()));
         if let (Ok(text), Some(config)) = (fs::read_to_string(self.0.join("machine.json")), &compilation.config) {
             let machine = Machine(serde_json::from_str(&text).expect("JSON"));
-            compilation.diagnostics.extend(environment::lints(config, &machine));
+            compilation.diagnostics.extend(environment::lints(config, &compilation.fragments, &machine));
             diagnostic::sort(&mut compilation.diagnostics);
         }
         if is_there("locked") {
@@ -77,7 +77,8 @@ impl Folder {
             Some((server.name.clone(), observed(&text)))
         };
         let lock = make(plan.clone(), Vec::new(), plan.servers.iter().filter_map(said).collect(), None).lock;
-        let locked = Locked { config, plan, lock: &lock, places: &compilation.places };
+        let locked =
+            Locked { config, fragments: &compilation.fragments, plan, lock: &lock, places: &compilation.places };
         let target = fs::read_to_string(self.0.join("target")).ok().map(|word| match word.trim() {
             "anthropic" => Target::Anthropic,
             "cursor" => Target::Cursor,

@@ -12,6 +12,7 @@ use crate::lock::{Lock, LockedServer};
 use crate::name::ServerName;
 use crate::pattern::Pattern;
 use crate::plan::{NameTable, Plan, Server, tool_strings};
+use crate::resolve::Fragment;
 use crate::source::{Span, Spanned};
 
 /// From this many tools on, a server that isn't deferred is worth a word.
@@ -60,6 +61,8 @@ impl Target {
 pub struct Locked<'a> {
     /// As written.
     pub config: &'a Config,
+    /// What it takes in, as written.
+    pub fragments: &'a [Fragment],
     /// As decided.
     pub plan: &'a Plan,
     /// As locked. It may be stale: what it says of a server counts only while that server is launched the same.
@@ -92,13 +95,19 @@ impl Locked<'_> {
         found
     }
 
+    /// The config and its fragments.
+    fn configs(&self) -> impl Iterator<Item = &Config> {
+        std::iter::once(self.config).chain(self.fragments.iter().map(|fragment| &fragment.config))
+    }
+
     fn filters(&self, known: &BTreeMap<&ServerName, &LockedServer>, found: &mut Vec<Diagnostic>) {
-        let entries = self.config.mcp_servers.iter().flatten();
+        let entries = self.configs().flat_map(|config| config.mcp_servers.iter().flatten());
         let nested = self.config.mcp.iter().flat_map(|mcp| mcp.servers.iter().flatten());
         let written = entries
             .chain(nested)
             .filter_map(|entry| Some((entry.value.name.as_ref()?.value.as_str(), entry.value.tools.as_ref()?)));
-        let builtins = self.config.mcp_builtins.iter().flatten().filter_map(|builtin| {
+        let builtins = self.configs().flat_map(|config| config.mcp_builtins.iter().flatten());
+        let builtins = builtins.filter_map(|builtin| {
             let overrides = &builtin.value.0;
             Some((overrides.r#as.as_ref().unwrap_or(&overrides.name).value.as_str(), overrides.tools.as_ref()?))
         });
@@ -115,7 +124,8 @@ impl Locked<'_> {
     }
 
     fn shared_patterns(&self, known: &BTreeMap<&ServerName, &LockedServer>, found: &mut Vec<Diagnostic>) {
-        let denylist = self.config.mcp.iter().flat_map(|mcp| mcp.denylist.iter().flatten());
+        let sections = self.configs().filter_map(|config| config.mcp.as_ref());
+        let denylist = sections.flat_map(|mcp| mcp.denylist.iter().flatten());
         let agents = self.config.agents.iter().flatten().flat_map(|(_, agent)| agent.value.tools.iter().flatten());
         let all: Vec<(&ServerName, &str)> =
             known.iter().flat_map(|(name, locked)| tool_names(locked).into_iter().map(|tool| (*name, tool))).collect();
@@ -133,7 +143,7 @@ impl Locked<'_> {
         let tools: Vec<_> = tools.collect();
         let ordered = in_order.flat_map(|server| tools.iter().copied().filter(|(name, _)| **name == server.name));
         let table = NameTable::build(&self.plan.naming, &self.plan.reserved, ordered);
-        for test in self.config.tests.iter().flatten() {
+        for test in self.configs().flat_map(|config| config.tests.iter().flatten()) {
             let test = &test.value;
             let found_by = test.expect.as_ref().and_then(|expect| {
                 let tool = expect.value.get("tool").and_then(Value::as_str)?;

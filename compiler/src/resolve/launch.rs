@@ -136,8 +136,7 @@ impl Resolver<'_> {
 
     /// A path of the file that is being resolved, relative to the main file instead.
     pub(super) fn rebased_path(&self, path: &str) -> String {
-        let fixed = path.starts_with(['/', '~']) || path.contains(":\\") || path.starts_with("${");
-        if self.directory.is_empty() || fixed { path.to_owned() } else { format!("{}/{path}", self.directory) }
+        rebased(&self.directory, path)
     }
 
     fn rebased(&self, template: Template) -> Template {
@@ -322,6 +321,12 @@ impl Resolver<'_> {
         let message = format!("the value of header `{}` holds {odd}", shown(&key.value));
         self.report(Diagnostic::new(Code::BadHeader, value.at, message).help(help));
     }
+}
+
+/// A path of a file in `directory`, relative to where that is relative to.
+pub(crate) fn rebased(directory: &str, path: &str) -> String {
+    let fixed = path.starts_with(['/', '~']) || path.contains(":\\") || path.starts_with("${");
+    if directory.is_empty() || fixed { path.to_owned() } else { format!("{directory}/{path}") }
 }
 
 /// A server of that transport, as messages call it.

@@ -27,6 +27,7 @@ use crate::plan::{Concurrency, Naming, Plan};
 use crate::source::{SourceMap, Sources, Span, Spanned};
 
 pub(crate) use derive::derive as derive_name;
+pub(crate) use launch::rebased;
 
 /// What is resolved: the main file with its profile, and what adds servers to it.
 #[derive(Debug, Default)]
