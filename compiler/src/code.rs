@@ -104,6 +104,8 @@ codes! {
     NulCharacter = "nul-character", Error;
     /// A builtin that the catalogue doesn't hold.
     UnknownBuiltin = "unknown-builtin", Error;
+    /// A text that can't be a version.
+    BadVersion = "bad-version", Error;
     /// A builtin that the same name written out replaces.
     BuiltinReplaced = "builtin-replaced", Note;
     /// A builtin whose upstream package is archived.
@@ -166,13 +168,15 @@ codes! {
     BadListen = "bad-listen", Error;
     /// A listener that other machines can reach without a token.
     OpenListener = "open-listener", Error;
+    /// Two who share one token.
+    SameToken = "same-token", Error;
     /// Two plugins of one name.
     DuplicatePlugin = "duplicate-plugin", Error;
     /// What a plugin printed can't be used.
     BadPluginOutput = "bad-plugin-output", Error;
     /// An entry of `tests` that makes no sense.
     BadTest = "bad-test", Error;
-    /// A pattern that matches nothing in the lock.
+    /// A pattern that matches nothing, in the lock or among the files.
     MatchesNothing = "matches-nothing", Warning;
     /// A large tool set that is loaded outright.
     LargeAndNotDeferred = "large-and-not-deferred", Warning;

@@ -10,7 +10,7 @@ use crate::code::Code;
 use crate::config::spelling::SPELLINGS;
 use crate::config::{Config, ServerEntry, foreign};
 use crate::decode::{self, CompiledSchema, schema_of};
-use crate::diagnostic::{self, Diagnostic};
+use crate::diagnostic::{self, Diagnostic, shown};
 use crate::document::{self, Document, Rename};
 use crate::expectation::Expectation;
 use crate::include;
@@ -43,6 +43,8 @@ pub struct Compilation {
     pub tests: Vec<Expectation>,
     /// The config as written, merged, as far as it could be read: for lints that need places.
     pub config: Option<Config>,
+    /// Its fragments, as written.
+    pub fragments: Vec<Fragment>,
     /// Where what the plan says is written.
     pub places: Places,
     /// Everything that was found, sorted by place.
@@ -98,11 +100,11 @@ pub fn compile_with(path: &str, files: &dyn Sources, options: &Options) -> Resul
     let mut plan = None;
     let mut tests = Vec::new();
     let mut places = Places::default();
-    let mut kept = None;
+    let (mut kept, mut fragments) = (None, Vec::new());
     if let Some(main) = config {
-        let fragments = compiler.fragments(path, &main);
+        let read = compiler.fragments(path, &main);
         let plugins = compiler.plugin_outputs(&main, options);
-        let inputs = Inputs { main, fragments, plugins, alone: options.fragment };
+        let inputs = Inputs { main, fragments: read, plugins, alone: options.fragment };
         let resolved = resolve(&inputs, &mut compiler.texts, files, &compiler.diagnostics);
         compiler.read.extend(resolved.read);
         compiler.diagnostics.extend(resolved.diagnostics);
@@ -110,12 +112,14 @@ pub fn compile_with(path: &str, files: &dyn Sources, options: &Options) -> Resul
         tests = resolved.tests;
         places = resolved.places;
         kept = Some(inputs.main);
+        fragments = inputs.fragments;
     }
     diagnostic::sort(&mut compiler.diagnostics);
     Ok(Compilation {
         plan,
         tests,
         config: kept,
+        fragments,
         places,
         diagnostics: compiler.diagnostics,
         texts: compiler.texts,
@@ -247,8 +251,20 @@ impl Compiler<'_> {
     /// The files that a path or glob means. A literal path is itself, whether it is there or not.
     fn expand(&mut self, written: &Spanned<String>) -> Vec<String> {
         let text = written.value.trim_start_matches("./");
+        if text.trim().is_empty() {
+            self.diagnostics.push(
+                Diagnostic::new(Code::OutOfRange, written.at, "a path in `fragments` is empty")
+                    .help("write the path of a file or a glob, or remove it"),
+            );
+            return Vec::new();
+        }
         if !text.contains(['*', '?', '[']) {
             return vec![text.to_owned()];
+        }
+        if let Some((_, flaw)) = Pattern::flaw(text) {
+            let message = format!("`{}` is no pattern: {flaw}", shown(text));
+            self.diagnostics.push(Diagnostic::new(Code::BadPattern, written.at, message).help(flaw.remedy(text)));
+            return Vec::new();
         }
         let mut found = vec![String::new()];
         for segment in text.split('/') {
@@ -269,6 +285,12 @@ impl Compiler<'_> {
             found = next;
         }
         found.sort();
+        if found.is_empty() {
+            self.diagnostics.push(
+                Diagnostic::new(Code::MatchesNothing, written.at, format!("no file matches `{}`", shown(text)))
+                    .help("compare it with the directory of this file; `*` stays within one directory"),
+            );
+        }
         found
     }
 

@@ -38,10 +38,40 @@ const HOST_SECTION: &str = "x-mcplan";
 
 /// Lays `over` on `base`: maps key by key, servers and plugins by name, the lists of rules added to, all else replaced.
 /// Every value that is replaced is a note with both places.
-pub fn overlay(base: &mut Document, over: Document) -> Vec<Diagnostic> {
+pub fn overlay(base: &mut Document, mut over: Document) -> Vec<Diagnostic> {
     let mut notes = Vec::new();
+    merge_across(&mut base.root, &mut over.root, &mut notes);
     merge(&mut base.root, over.root, "", &mut notes);
     notes
+}
+
+/// Servers stand in either of two lists, and a name is one across both: what the profile says of a server that the main
+/// file has in the other list is merged there.
+fn merge_across(base: &mut Node, over: &mut Node, notes: &mut Vec<Diagnostic>) {
+    for (here, there) in [("mcp_servers", "mcp.servers"), ("mcp.servers", "mcp_servers")] {
+        let known: Vec<_> = list_at(base, here).into_iter().flatten().filter_map(|item| name_of(item)).collect();
+        let (Some(items), Some(new)) = (list_at(base, there), list_at(over, here)) else { continue };
+        for node in std::mem::take(new) {
+            let name = name_of(&node).filter(|name| !known.contains(name));
+            match items.iter_mut().find(|item| name.is_some() && name_of(item) == name) {
+                Some(item) => merge_entry(item, node, notes),
+                None => new.push(node),
+            }
+        }
+    }
+}
+
+/// The list at a path of keys.
+fn list_at<'n>(node: &'n mut Node, path: &str) -> Option<&'n mut Vec<Node>> {
+    let found = path.split('.').try_fold(node, |node, key| match &mut node.kind {
+        Kind::Map(entries) => entries.iter_mut().find(|entry| entry.key == key).map(|entry| &mut entry.value),
+        _ => None,
+    })?;
+    if let Kind::List(items) = &mut found.kind { Some(items) } else { None }
+}
+
+fn name_of(node: &Node) -> Option<String> {
+    node.get("name").and_then(Node::text).map(str::to_owned)
 }
 
 fn merge(base: &mut Node, over: Node, path: &str, notes: &mut Vec<Diagnostic>) {
@@ -54,7 +84,14 @@ fn merge(base: &mut Node, over: Node, path: &str, notes: &mut Vec<Diagnostic>) {
             for entry in new {
                 let below = if path.is_empty() { entry.key.clone() } else { format!("{path}.{}", entry.key) };
                 match entries.iter_mut().find(|old| old.key == entry.key) {
-                    Some(old) => merge(&mut old.value, entry.value, &below, notes),
+                    Some(old) => {
+                        let new_at = entry.value.at;
+                        merge(&mut old.value, entry.value, &below, notes);
+                        if old.value.at == new_at {
+                            // What is replaced whole has its key there too: a value that is missing is marked by it.
+                            old.key_at = entry.key_at;
+                        }
+                    }
                     None => entries.push(entry),
                 }
             }
@@ -75,14 +112,17 @@ fn merge(base: &mut Node, over: Node, path: &str, notes: &mut Vec<Diagnostic>) {
 }
 
 fn merge_by_name(items: &mut Vec<Node>, new: Vec<Node>, notes: &mut Vec<Diagnostic>) {
+    let mut seen: Vec<String> = Vec::new();
     for node in new {
-        let name = node.get("name").and_then(Node::text).map(str::to_owned);
-        let same = |item: &&mut Node| name.is_some() && item.get("name").and_then(Node::text) == name.as_deref();
-        match items.iter_mut().find(same) {
+        let name = name_of(&node);
+        // A name that the profile has twice is no second layer, and is reported as two entries of one name.
+        let again = name.as_ref().is_some_and(|name| seen.contains(name));
+        match items.iter_mut().find(|item| name.is_some() && !again && name_of(item) == name) {
             // The entry's own lists and values are replaced: below a name no rule of addition holds.
             Some(item) => merge_entry(item, node, notes),
             None => items.push(node),
         }
+        seen.extend(name);
     }
 }
 
@@ -145,13 +185,31 @@ pub fn looks_like_fragment(document: &Document) -> bool {
 pub fn put_host_keys_aside(document: &mut Document) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let Kind::Map(entries) = &mut document.root.kind else { return found };
-    let mut ours = Vec::new();
+    let (mut ours, mut sections) = (Vec::<Entry>::new(), Vec::new());
     for entry in std::mem::take(entries) {
         if HOST.contains(&entry.key.as_str()) {
             ours.push(entry);
         } else if entry.key == HOST_SECTION {
-            if let Kind::Map(inner) = entry.value.kind {
-                ours.extend(inner);
+            match entry.value.kind {
+                Kind::Map(inner) => sections = inner,
+                Kind::Null => found.push(
+                    Diagnostic::new(
+                        Code::MissingValue,
+                        entry.key_at,
+                        format!("`{HOST_SECTION}` takes a map, and nothing is written after it"),
+                    )
+                    .label("nothing follows")
+                    .help("write our own sections below it, such as `policy:`, or remove the key"),
+                ),
+                _ => found.push(
+                    Diagnostic::new(
+                        Code::WrongType,
+                        entry.value.at,
+                        format!("`{HOST_SECTION}` takes a map, this is {}", entry.value.what()),
+                    )
+                    .label("should be a map")
+                    .help("write our own sections below it, such as `policy:`"),
+                ),
             }
         } else if let Some(close) = closest(&entry.key, HOST) {
             found.push(
@@ -172,6 +230,20 @@ pub fn put_host_keys_aside(document: &mut Document) -> Vec<Diagnostic> {
                 )
                 .help(format!("our own `{}` stands under `{HOST_SECTION}:` in another program's file", entry.key)),
             );
+        }
+    }
+    for section in sections {
+        match ours.iter().find(|entry| entry.key == section.key) {
+            Some(other) => found.push(
+                Diagnostic::new(
+                    Code::DuplicateKey,
+                    section.key_at,
+                    format!("`{}` stands at the top level and under `{HOST_SECTION}`", section.key),
+                )
+                .related(other.key_at, "at the top level")
+                .help("keep one of the two: at the top level of another program's file it is ours too"),
+            ),
+            None => ours.push(section),
         }
     }
     *entries = ours;

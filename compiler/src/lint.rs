@@ -30,7 +30,7 @@ pub fn entry(entry: &Spanned<ServerEntry>) -> Vec<Diagnostic> {
 }
 
 /// `npx -y name`, `@latest`, `uvx name`, an image without a tag: whatever version is newest that day.
-fn unpinned(entry: &ServerEntry) -> Option<Diagnostic> {
+pub(crate) fn unpinned(entry: &ServerEntry) -> Option<Diagnostic> {
     let args = entry.args.as_ref().map_or(&[][..], |args| &args.value);
     let words: Vec<_> = args.iter().map(|arg| arg.value.0.as_str()).collect();
     let fetched = fetched(&entry.command.as_ref()?.value, &words)?;

@@ -22,7 +22,7 @@ pub enum NameError {
     #[error("a server name has at most {SERVER_NAME_MAX} characters, this one has {0}")]
     TooLong(usize),
     /// A character outside the set.
-    #[error("a server name can't hold `{0}`, only letters, digits, `.`, `_` and `-`")]
+    #[error("a server name can't hold `{}`, only letters, digits, `.`, `_` and `-`", .0.escape_debug())]
     Character(char),
     /// `.`, `_` or `-` at an end.
     #[error("a server name starts and ends with a letter or a digit")]

@@ -41,6 +41,8 @@ pub enum Flaw {
     Caret,
     /// `{a,b}`: five ordinary characters.
     Braces,
+    /// `${NAME}`: variables aren't filled in.
+    Variable,
 }
 
 impl fmt::Display for Flaw {
@@ -52,6 +54,7 @@ impl fmt::Display for Flaw {
             Self::Unclosed => f.write_str("its `[` has no `]`"),
             Self::Backwards(low, high) => write!(f, "the range `{low}-{high}` runs backwards"),
             Self::Caret => f.write_str("`[^` doesn't exclude, `^` is an ordinary character"),
+            Self::Variable => f.write_str("variables are only filled in where a server is launched"),
             Self::Braces => f.write_str("braces are ordinary characters, not a choice"),
         }
     }
@@ -66,6 +69,7 @@ impl Flaw {
             Self::Unclosed => "close it, as in `[ab]`; write `[[]` for the character `[` itself".to_owned(),
             Self::Backwards(low, high) => format!("write `{high}-{low}`"),
             Self::Caret => "write `[!ab]` for what is neither a nor b".to_owned(),
+            Self::Variable => "write the name itself".to_owned(),
             Self::Braces => "write an entry for each choice; `[{]` stands for the character `{` itself".to_owned(),
         }
     }
@@ -147,6 +151,9 @@ impl Pattern {
                 if let Some(&[low, _, high]) = backwards {
                     return Some((at..at + length, Flaw::Backwards(low, high)));
                 }
+            } else if rest.starts_with("${") {
+                let end = rest.find('}').map_or(rest.len(), |close| close + 1);
+                return Some((at..at + end, Flaw::Variable));
             } else if c == '{'
                 && let Some(end) = rest.find('}')
                 && rest[..end].contains(',')
@@ -316,6 +323,9 @@ mod tests {
             ("[z-a]", Some((0..5, Flaw::Backwards('z', 'a')))),
             ("[^rw]*", Some((0..5, Flaw::Caret))),
             ("{get,list}_*", Some((0..10, Flaw::Braces))),
+            ("x_${NAME}*", Some((2..9, Flaw::Variable))),
+            ("${NAME", Some((0..6, Flaw::Variable))),
+            ("$[{]NAME}", None),
             ("[[]", None),
             ("[]]", None),
             ("[{]a,b}", None),

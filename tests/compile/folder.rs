@@ -86,12 +86,13 @@ impl Folder {
             compile_with(CONFIG, self, &options).unwrap_or_else(|error| panic!("{}: {error}", self.0.display()));
         let mut found = Vec::new();
         if let (Some(machine), Some(config)) = (self.machine(), &compilation.config) {
-            found.extend(environment::lints(config, &machine));
+            found.extend(environment::lints(config, &compilation.fragments, &machine));
         }
         if let (Some(plan), Some(config)) = (&compilation.plan, &compilation.config)
             && let Some(lock) = self.lock(plan)
         {
-            let locked = Locked { config, plan, lock: &lock, places: &compilation.places };
+            let locked =
+                Locked { config, fragments: &compilation.fragments, plan, lock: &lock, places: &compilation.places };
             found.extend(locked.lints(self.target()));
         }
         compilation.diagnostics.extend(found);

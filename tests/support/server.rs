@@ -55,7 +55,11 @@ fn tools(script: &Value) -> Vec<String> {
     let many = script["many"].as_u64().unwrap_or(0);
     let replayed = Replay::of(script).map(|replay| replay.tools).unwrap_or_default();
     let file = script["tools_file"].as_str().map(|path| std::fs::read_to_string(path).unwrap());
-    named.chain(file).chain(replayed.iter().map(Replay::line)).chain((0..many).map(|number| tool_text(&format!("t{number:04}")))).collect()
+    named
+        .chain(file)
+        .chain(replayed.iter().map(Replay::line))
+        .chain((0..many).map(|number| tool_text(&format!("t{number:04}"))))
+        .collect()
 }
 
 /// What a real server answered.
@@ -154,10 +158,13 @@ impl Server {
                     "serverInfo": { "name": "scripted", "version": "1" }, "instructions": self.script["instructions"],
                 });
                 if let Some(replay) = Replay::of(&self.script) {
-                    let value = |raw: &Option<Box<RawValue>>| raw.as_ref().map(|raw| serde_json::from_str::<Value>(raw.get()).unwrap());
+                    let value = |raw: &Option<Box<RawValue>>| {
+                        raw.as_ref().map(|raw| serde_json::from_str::<Value>(raw.get()).unwrap())
+                    };
                     result["instructions"] = value(&replay.instructions).unwrap_or_default();
                     result["serverInfo"] = value(&replay.server_info).unwrap_or_else(|| result["serverInfo"].clone());
-                    result["capabilities"] = json!({ "tools": { "listChanged": true }, "prompts": {}, "resources": {} });
+                    result["capabilities"] =
+                        json!({ "tools": { "listChanged": true }, "prompts": {}, "resources": {} });
                 }
                 answer(&self.out, id, &result.to_string());
             }

@@ -89,7 +89,8 @@ pub fn explain(document: &Document, diagnostics: &mut [Diagnostic]) {
     {
         diagnostic.primary.text = "`mcp_servers` is the word here".to_owned();
         diagnostic.meant = Some("mcp_servers".to_owned());
-        diagnostic.help = first_by_name(&list.value);
+        let rename = || format!("write `mcp_servers` in place of `{}`", shown(&list.key));
+        diagnostic.help = first_by_name(&list.value).or_else(|| Some(rename()));
     }
     let own = document.root.get("mcp_servers");
     let shared = document.root.get("mcp").and_then(|mcp| mcp.get("servers"));
@@ -103,10 +104,12 @@ pub fn explain(document: &Document, diagnostics: &mut [Diagnostic]) {
                 if entry.get(ours).is_none() {
                     diagnostic.primary.text = format!("`{ours}` is the word here");
                     diagnostic.meant = Some(ours.to_owned());
+                    let unit = if ours.ends_with("_seconds") { ", in seconds" } else { "" };
+                    diagnostic.help = Some(format!("write `{ours}` in place of `{}`{unit}", shown(&field.key)));
                 } else {
                     diagnostic.primary.text = format!("`{ours}` says it already");
+                    diagnostic.help = Some(format!("remove `{}`", shown(&field.key)));
                 }
-                diagnostic.help = None;
             } else if let Some(advice) = of(ADVICE) {
                 diagnostic.help = Some(advice.to_owned());
             }

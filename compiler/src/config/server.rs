@@ -121,6 +121,14 @@ pub struct Tools {
     pub always: Option<Vec<Spanned<String>>>,
 }
 
+impl Tools {
+    /// Every pattern in it, as written.
+    pub fn patterns(&self) -> impl Iterator<Item = &Spanned<String>> {
+        let include = self.include.iter().flat_map(|include| &include.value);
+        include.chain(self.exclude.iter().flatten()).chain(self.always.iter().flatten())
+    }
+}
+
 /// Conditions under which a server is active; all must hold.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

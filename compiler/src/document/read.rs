@@ -58,6 +58,9 @@ fn control_character(id: SourceId, text: &str) -> Option<Diagnostic> {
     Some(
         Diagnostic::new(Code::Syntax, Span::new(id, at..at + 1), format!("{name} stands in the text"))
             .label("invisible in most editors")
-            .help(format!("remove it, or write it as `\\x{byte:02x}` between double quotes")),
+            .help(match byte {
+                0 => "remove it; nothing can be given one".to_owned(),
+                byte => format!("remove it, or write it as `\\x{byte:02x}` between double quotes"),
+            }),
     )
 }

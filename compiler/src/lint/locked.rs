@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::code::Code;
-use crate::config::{Config, Tools};
+use crate::config::Config;
 use crate::diagnostic::{Diagnostic, closest};
 use crate::hidden::is_hidden;
 use crate::lock::{Lock, LockedServer};
@@ -13,6 +13,7 @@ use crate::name::ServerName;
 use crate::pattern::Pattern;
 use crate::places::Places;
 use crate::plan::{NameTable, OWN_TOOLS, Plan, Server, tool_strings};
+use crate::resolve::Fragment;
 use crate::source::{Span, Spanned};
 
 /// From this many tools on, a server that isn't deferred is worth a word.
@@ -61,6 +62,8 @@ impl Target {
 pub struct Locked<'a> {
     /// As written.
     pub config: &'a Config,
+    /// What it takes in, as written.
+    pub fragments: &'a [Fragment],
     /// As decided.
     pub plan: &'a Plan,
     /// As locked. It may be stale: what it says of a server counts only while that server is launched the same.
@@ -93,20 +96,26 @@ impl Locked<'_> {
         found
     }
 
+    /// The config and its fragments.
+    fn configs(&self) -> impl Iterator<Item = &Config> {
+        std::iter::once(self.config).chain(self.fragments.iter().map(|fragment| &fragment.config))
+    }
+
     fn filters(&self, known: &BTreeMap<&ServerName, &LockedServer>, found: &mut Vec<Diagnostic>) {
-        let entries = self.config.mcp_servers.iter().flatten();
+        let entries = self.configs().flat_map(|config| config.mcp_servers.iter().flatten());
         let nested = self.config.mcp.iter().flat_map(|mcp| mcp.servers.iter().flatten());
         let written = entries
             .chain(nested)
             .filter_map(|entry| Some((entry.value.name.as_ref()?.value.as_str(), entry.value.tools.as_ref()?)));
-        let builtins = self.config.mcp_builtins.iter().flatten().filter_map(|builtin| {
+        let builtins = self.configs().flat_map(|config| config.mcp_builtins.iter().flatten());
+        let builtins = builtins.filter_map(|builtin| {
             let overrides = &builtin.value.0;
             Some((overrides.r#as.as_ref().unwrap_or(&overrides.name).value.as_str(), overrides.tools.as_ref()?))
         });
         for (name, tools) in written.chain(builtins) {
             let Some((name, locked)) = known.iter().find(|(known, _)| known.as_str() == name) else { continue };
             let names = tool_names(locked);
-            for pattern in patterns_of(tools) {
+            for pattern in tools.patterns() {
                 let matches = |tool: &&str| matches(pattern, name, tool);
                 if !names.iter().any(matches) {
                     found.push(nothing(pattern, &format!("no tool of `{name}`"), names.iter().copied()));
@@ -116,7 +125,8 @@ impl Locked<'_> {
     }
 
     fn shared_patterns(&self, known: &BTreeMap<&ServerName, &LockedServer>, found: &mut Vec<Diagnostic>) {
-        let denylist = self.config.mcp.iter().flat_map(|mcp| mcp.denylist.iter().flatten());
+        let sections = self.configs().filter_map(|config| config.mcp.as_ref());
+        let denylist = sections.flat_map(|mcp| mcp.denylist.iter().flatten());
         let agents = self.config.agents.iter().flatten().flat_map(|(_, agent)| agent.value.tools.iter().flatten());
         let all: Vec<(&ServerName, &str)> =
             known.iter().flat_map(|(name, locked)| tool_names(locked).into_iter().map(|tool| (*name, tool))).collect();
@@ -134,7 +144,7 @@ impl Locked<'_> {
         let tools: Vec<_> = tools.collect();
         let ordered = in_order.flat_map(|server| tools.iter().copied().filter(|(name, _)| **name == server.name));
         let table = NameTable::build(&self.plan.naming, &self.plan.reserved, ordered);
-        for test in self.config.tests.iter().flatten() {
+        for test in self.configs().flat_map(|config| config.tests.iter().flatten()) {
             let test = &test.value;
             let found_by = test.expect.as_ref().and_then(|expect| {
                 let tool = expect.value.get("tool").and_then(Value::as_str)?;
@@ -193,11 +203,6 @@ impl Locked<'_> {
     }
 }
 
-fn patterns_of(tools: &Tools) -> impl Iterator<Item = &Spanned<String>> {
-    let include = tools.include.iter().flat_map(|include| &include.value);
-    include.chain(tools.exclude.iter().flatten()).chain(tools.always.iter().flatten())
-}
-
 fn tool_names(locked: &LockedServer) -> Vec<&str> {
     let whole = locked.tools.0.iter().map(|tool| tool.known.name.as_str());
     whole.chain(locked.filtered.iter().map(|tool| tool.name.as_str())).collect()
@@ -209,10 +214,11 @@ fn matches(pattern: &Spanned<String>, server: &ServerName, tool: &str) -> bool {
 }
 
 fn nothing<'a>(pattern: &Spanned<String>, who: &str, names: impl Iterator<Item = &'a str>) -> Diagnostic {
-    let diagnostic = Diagnostic::new(Code::MatchesNothing, pattern.at, format!("{who} matches `{}`", pattern.value));
+    let diagnostic = Diagnostic::new(Code::MatchesNothing, pattern.at, format!("{who} matches `{}`", pattern.value))
+        .help("compare with 'mcplan search'; the server may have renamed the tool");
     match closest(&pattern.value, names) {
         Some(close) => diagnostic.meant(close),
-        None => diagnostic.help("compare with 'mcplan search'; the server may have renamed the tool"),
+        None => diagnostic,
     }
 }
 

@@ -15,7 +15,7 @@ pub use agent::{Agent, LEAD};
 pub use digested::Digested;
 pub use filter::{Dropped, Reading, ToolFilter, tool_strings};
 pub use naming::{ExposedName, NameChange, NameTable, Naming, OWN_TOOLS, sanitize, suffix};
-pub use policy::{OnDrift, Operation, Policy, Refusal, Rule, RuleError, SlashPattern, normalize_uri};
+pub use policy::{OnDrift, Operation, Policy, Refusal, Rule, RuleError, SlashPattern, Verb, normalize_uri};
 pub use serve::{Http, Plugin, Search, Serve};
 pub use server::{
     Connect, Environment, Launch, Limits, Origin, Reconnect, Remote, Replace, Restart, Server, Stdio, TransportKind,

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Reaction, Verdict};
+use crate::diagnostic::one_line;
 use crate::name::ServerName;
 use crate::pattern::{Flaw, Pattern};
 
@@ -184,12 +185,21 @@ pub enum RuleError {
     /// The second part is none of the four words.
     #[error("`{0}` is none of call, invoke, read and list")]
     Verb(String),
+    /// Nothing stands where the word should.
+    #[error("after `mcp:` comes one of call, invoke, read and list")]
+    NoVerb,
     /// A part is missing or empty.
     #[error("a rule of this kind is `{0}`")]
     Parts(&'static str),
     /// A pattern that matches otherwise than anyone would mean it.
     #[error("`{0}` is no pattern: {1}")]
     Pattern(String, Flaw),
+}
+
+impl RuleError {
+    fn verb(word: &str) -> Self {
+        if word.is_empty() { Self::NoVerb } else { Self::Verb(one_line(word, 60).into_owned()) }
+    }
 }
 
 impl Rule {
@@ -201,7 +211,7 @@ impl Rule {
         let rest = text.strip_prefix("mcp:").ok_or(RuleError::Prefix)?;
         let (word, rest) = rest.split_once(':').unwrap_or((rest, ""));
         let verb = VERBS.iter().find(|(name, _)| *name == word).map(|(_, verb)| *verb);
-        let verb = verb.ok_or_else(|| RuleError::Verb(word.to_owned()))?;
+        let verb = verb.ok_or_else(|| RuleError::verb(word))?;
         let shape = match verb {
             Verb::Call => "mcp:call:SERVER:TOOL",
             Verb::Invoke => "mcp:invoke:SERVER:PROMPT",
@@ -237,6 +247,25 @@ impl Rule {
     /// The pattern of servers.
     pub fn server(&self) -> &Pattern {
         &self.server
+    }
+
+    /// Whether every operation that `other` speaks of is one of this rule's, as far as that is plain to see.
+    pub fn covers(&self, other: &Self) -> bool {
+        let covers = |own: &Pattern, theirs: &Pattern| {
+            own == theirs || own.as_str() == "*" || theirs.is_literal() && own.matches(theirs.as_str())
+        };
+        self.verb == other.verb
+            && covers(&self.server, &other.server)
+            && match (&self.target, &other.target) {
+                (Target::Everything, Target::Everything) => true,
+                (Target::Name(own), Target::Name(theirs)) => covers(own, theirs),
+                (Target::Uri(own), Target::Uri(theirs)) => {
+                    own == theirs
+                        || own.0 == [SlashPart::Anything]
+                        || theirs.literal().is_some_and(|uri| own.matches(&uri))
+                }
+                _ => false,
+            }
     }
 
     /// Whether it speaks of this operation.
@@ -328,6 +357,12 @@ impl SlashPattern {
             });
         }
         Self(parts)
+    }
+
+    /// The one text that it matches, when there is only one.
+    fn literal(&self) -> Option<String> {
+        let parts = self.0.iter();
+        parts.map(|part| if let SlashPart::Literal(c) = part { Some(*c) } else { None }).collect()
     }
 
     /// Whether the whole of `text` matches. Each part at each place is looked at once.
@@ -477,6 +512,25 @@ mod tests {
     }
 
     #[test]
+    fn a_rule_covers_what_it_plainly_includes() {
+        let covers = |one: &str, other: &str| Rule::parse(one).unwrap().covers(&Rule::parse(other).unwrap());
+        for (one, other) in [
+            ("mcp:call:*:*", "mcp:call:fs:write_*"),
+            ("mcp:call:fs:write_*", "mcp:call:fs:write_log"),
+            ("mcp:call:f?:x", "mcp:call:fs:x"),
+            ("mcp:list:*", "mcp:list:fs"),
+            ("mcp:read:fs:**", "mcp:read:fs:file:///etc/*"),
+            ("mcp:read:fs:file:///etc/**", "mcp:read:fs:file:///etc/ssl/x"),
+        ] {
+            assert!(covers(one, other) && covers(one, one), "{one} over {other}");
+            assert!(!covers(other, one), "{other} over {one}");
+        }
+        assert!(!covers("mcp:read:fs:file:///etc/*", "mcp:read:fs:file:///etc/ssl/x"));
+        assert!(!covers("mcp:call:fs:*", "mcp:invoke:fs:x"));
+        assert!(!covers("mcp:call:fs:a*", "mcp:call:fs:a?"), "true, but not plain to see");
+    }
+
+    #[test]
     fn malformed_rules_are_no_rules() {
         for (text, expected) in [
             ("call:a:b", "a rule starts with `mcp:`"),
@@ -486,7 +540,7 @@ mod tests {
             ("mcp:read:a:", "a rule of this kind is `mcp:read:SERVER:URI`"),
             ("mcp:list:a:b", "a rule of this kind is `mcp:list:SERVER`"),
             ("mcp", "a rule starts with `mcp:`"),
-            ("mcp:", "`` is none of call, invoke, read and list"),
+            ("mcp:", "after `mcp:` comes one of call, invoke, read and list"),
         ] {
             assert_eq!(Rule::parse(text).unwrap_err().to_string(), expected, "{text}");
         }

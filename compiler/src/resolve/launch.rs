@@ -12,6 +12,7 @@ use crate::secret::masked;
 use crate::source::{Span, Spanned};
 
 use super::Resolver;
+use super::url::is_websocket;
 
 const SUPPORTED: &str = "the transports are `stdio`, `streamable_http`, `sse` and `websocket`";
 
@@ -52,9 +53,7 @@ impl Resolver<'_> {
                 None
             }
             (Some(_), None) => Some(TransportKind::Stdio),
-            (None, Some(url)) if url.value.starts_with("ws://") || url.value.starts_with("wss://") => {
-                Some(TransportKind::Websocket)
-            }
+            (None, Some(url)) if is_websocket(&url.value) => Some(TransportKind::Websocket),
             (None, Some(_)) => Some(TransportKind::StreamableHttp),
             (None, None) if self.is_troubled(entry.at) => None,
             (None, None) => {
@@ -137,8 +136,7 @@ impl Resolver<'_> {
 
     /// A path of the file that is being resolved, relative to the main file instead.
     pub(super) fn rebased_path(&self, path: &str) -> String {
-        let fixed = path.starts_with(['/', '~']) || path.contains(":\\") || path.starts_with("${");
-        if self.directory.is_empty() || fixed { path.to_owned() } else { format!("{}/{path}", self.directory) }
+        rebased(&self.directory, path)
     }
 
     fn rebased(&self, template: Template) -> Template {
@@ -166,6 +164,7 @@ impl Resolver<'_> {
         ];
         self.refuse(&refused, who, "a remote server is given `url` and `headers`");
         let headers = self.texts(fields.headers.as_ref(), "headers", Self::check_header);
+        self.check_headers_once(fields);
         let instead = fields.command.as_ref().map(|command| ("command", command.at, "stdio"));
         let needed = Needed { field: fields.url.as_ref(), name: "url", who, instead };
         let url = self.required(needed, entry.at)?;
@@ -280,6 +279,25 @@ impl Resolver<'_> {
         self.variable_name(key);
     }
 
+    /// Letter case makes no other header of one.
+    fn check_headers_once(&mut self, entry: &ServerEntry) {
+        let mut seen: BTreeMap<String, &Spanned<String>> = BTreeMap::new();
+        let mut keys: Vec<_> = entry.headers.iter().flat_map(|headers| headers.value.keys()).collect();
+        keys.sort_by_key(|key| key.at);
+        for key in keys {
+            if let Some(first) = seen.get(&key.value.to_ascii_lowercase()) {
+                let message = format!("`{}` and `{}` are one header", shown(&first.value), shown(&key.value));
+                self.report(
+                    Diagnostic::new(Code::BadHeader, key.at, message)
+                        .related(first.at, "first here")
+                        .help("remove one of the two; letter case doesn't count"),
+                );
+                continue;
+            }
+            seen.insert(key.value.to_ascii_lowercase(), key);
+        }
+    }
+
     fn check_header(&mut self, key: &Spanned<String>, value: &Spanned<Text>) {
         let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
         if key.value.is_empty() || !key.value.chars().all(token) {
@@ -303,6 +321,12 @@ impl Resolver<'_> {
         let message = format!("the value of header `{}` holds {odd}", shown(&key.value));
         self.report(Diagnostic::new(Code::BadHeader, value.at, message).help(help));
     }
+}
+
+/// A path of a file in `directory`, relative to where that is relative to.
+pub(crate) fn rebased(directory: &str, path: &str) -> String {
+    let fixed = path.starts_with(['/', '~']) || path.contains(":\\") || path.starts_with("${");
+    if directory.is_empty() || fixed { path.to_owned() } else { format!("{directory}/{path}") }
 }
 
 /// A server of that transport, as messages call it.

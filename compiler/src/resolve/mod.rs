@@ -4,6 +4,7 @@
 //! plan exactly when there is no error.
 
 mod derive;
+mod effect;
 mod launch;
 mod limits;
 mod names;
@@ -27,6 +28,7 @@ use crate::plan::{Concurrency, Digested, Naming, Plan};
 use crate::source::{SourceMap, Sources, Span, Spanned};
 
 pub(crate) use derive::derive as derive_name;
+pub(crate) use launch::rebased;
 
 /// What is resolved: the main file with its profile, and what adds servers to it.
 #[derive(Debug, Default)]
@@ -142,6 +144,7 @@ impl Resolver<'_> {
         for pattern in &denylist {
             self.check_namespaced(pattern, &servers);
         }
+        self.check_filters(inputs, &mcp, &servers);
         let agents = self.agents(config, &servers);
         let mut policy = self.policy(config, &servers);
         for fragment in fragments() {
@@ -207,6 +210,14 @@ impl Resolver<'_> {
     fn check_naming(&mut self, written: &Spanned<String>) {
         let pattern = &written.value;
         let without = pattern.replacen("{tool}", "", 1).replacen("{server}", "", 1);
+        if pattern.is_empty() {
+            let message = "an empty naming pattern leaves tools without names";
+            self.report(
+                Diagnostic::new(Code::BadNaming, written.at, message)
+                    .help("write `mcp__{server}__{tool}`, `{server}__{tool}` or `{tool}`"),
+            );
+            return;
+        }
         let (code, problem, help) = if pattern.matches("{tool}").count() != 1 {
             let help = "write `mcp__{server}__{tool}`, `{server}__{tool}` or `{tool}`";
             (Code::BadNaming, "must hold `{tool}` once".to_owned(), help)
@@ -254,6 +265,7 @@ impl Resolver<'_> {
     /// A name of the host's: whole, unlike everything beside it.
     fn reserved(&mut self, written: &Spanned<String>) -> String {
         let name = &written.value;
+        self.check_plain(written, "mcp.reserved");
         if name.trim().is_empty() || name.contains(['*', '?', '[']) {
             let message = match name.trim() {
                 "" => "an empty name reserves nothing".to_owned(),

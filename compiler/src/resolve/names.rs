@@ -13,6 +13,17 @@ use crate::source::{Span, Spanned};
 use super::Resolver;
 use super::derive::derive;
 
+/// What a name is written for; one set of rules holds for all.
+#[derive(Clone, Copy)]
+pub(super) enum Named {
+    /// An entry's own name.
+    Server,
+    /// What a builtin is called here.
+    Builtin,
+    /// A plugin's.
+    Plugin,
+}
+
 /// The names that are taken, and where.
 #[derive(Clone, Default)]
 pub(super) struct Names {
@@ -34,10 +45,10 @@ impl Names {
 impl Resolver<'_> {
     /// The entry's own name, if it has one that is valid.
     pub(super) fn written_name(&mut self, entry: &Spanned<ServerEntry>) -> Option<Spanned<ServerName>> {
-        self.check_name(entry.value.name.as_ref()?)
+        self.check_name(entry.value.name.as_ref()?, Named::Server)
     }
 
-    pub(super) fn check_name(&mut self, written: &Spanned<String>) -> Option<Spanned<ServerName>> {
+    pub(super) fn check_name(&mut self, written: &Spanned<String>, named: Named) -> Option<Spanned<ServerName>> {
         match ServerName::new(&*written.value) {
             Ok(name) if sanitize(name.as_str()).contains("__") => {
                 let message = format!("`{name}` becomes `{}` in exposed names", sanitize(name.as_str()));
@@ -51,7 +62,11 @@ impl Resolver<'_> {
             Err(error) => {
                 let mut diagnostic = Diagnostic::new(Code::BadServerName, written.at, error.to_string());
                 if let NameError::Empty = error {
-                    diagnostic = diagnostic.help("give it a name, or leave `name` out to have one derived");
+                    diagnostic = diagnostic.help(match named {
+                        Named::Server => "give it a name, or leave `name` out to have one derived",
+                        Named::Builtin => "give it a name, or leave `as` out for the builtin's own",
+                        Named::Plugin => "give the plugin a name; the rules are those of a server's",
+                    });
                 } else if written.value.contains("${") {
                     diagnostic =
                         diagnostic.help("write the name out: variables are only filled in where it is launched");

@@ -8,7 +8,7 @@ use crate::config::{self, Config};
 use crate::diagnostic::{Diagnostic, closest, shown};
 use crate::name::ServerName;
 use crate::pattern::Pattern;
-use crate::plan::{Agent, LEAD, OnDrift, Policy, Rule, RuleError, Server};
+use crate::plan::{Agent, LEAD, OnDrift, Policy, Rule, RuleError, Server, Verb};
 use crate::source::Spanned;
 
 use super::{Resolver, value};
@@ -44,31 +44,33 @@ impl Resolver<'_> {
         let read_only = written.read_only.as_ref().is_some_and(|read_only| read_only.value);
         let deny = self.rule_list(written.deny.as_deref(), servers);
         let allow = self.rule_list(written.allow.as_deref(), servers);
-        if default == config::Verdict::Allow && !read_only {
-            for rule in written.allow.iter().flatten() {
-                let message = format!("the allow rule `{}` has no effect", rule.value);
-                self.report(Diagnostic::new(Code::RuleWithoutEffect, rule.at, message).help(
-                    "everything is allowed by default; `allow` matters under `default: deny` and `read_only: true`",
-                ));
-            }
-        }
-        Policy { default, deny, allow, read_only, on_drift: OnDrift::default() }
+        self.check_effects(&deny, &allow, default, read_only);
+        let bare = |rules: Vec<Spanned<Rule>>| rules.into_iter().map(|rule| rule.value).collect();
+        Policy { default, deny: bare(deny), allow: bare(allow), read_only, on_drift: OnDrift::default() }
     }
 
-    fn rule_list(&mut self, written: Option<&[Spanned<String>]>, servers: &[Server]) -> Vec<Rule> {
+    fn rule_list(&mut self, written: Option<&[Spanned<String>]>, servers: &[Server]) -> Vec<Spanned<Rule>> {
         let mut rules = Vec::new();
         for text in written.unwrap_or_default() {
             match Rule::parse(&text.value) {
                 Ok(rule) => {
                     self.check_rule_server(text, &rule, servers);
-                    rules.push(rule);
+                    if rule.verb() == Verb::Read
+                        && let Some((start, _)) = text.value.match_indices(':').nth(2)
+                    {
+                        self.check_uri(text, start + 1);
+                    }
+                    rules.push(Spanned::new(rule, text.at));
                 }
                 Err(error) => {
                     let help = match &error {
                         RuleError::Pattern(part, flaw) => flaw.remedy(part),
                         _ => RULES.to_owned(),
                     };
-                    let message = format!("`{}` is no rule: {error}", shown(&text.value));
+                    let message = match text.value.trim() {
+                        "" => "an empty text is no rule".to_owned(),
+                        text => format!("`{}` is no rule: {error}", shown(text)),
+                    };
                     self.report(Diagnostic::new(Code::BadRule, text.at, message).help(help));
                 }
             }
@@ -79,7 +81,9 @@ impl Resolver<'_> {
     /// A server that isn't there: an error where it is named, a lint where a pattern finds none.
     fn check_rule_server(&mut self, text: &Spanned<String>, rule: &Rule, servers: &[Server]) {
         let pattern = rule.server();
-        if servers.iter().any(|server| pattern.matches(server.name.as_str())) {
+        let names = servers.iter().map(|server| server.name.as_str());
+        // One that is declared and couldn't be resolved is there too.
+        if names.chain(self.unresolved_names.iter().map(String::as_str)).any(|name| pattern.matches(name)) {
             return;
         }
         if pattern.is_literal() {
@@ -100,9 +104,10 @@ impl Resolver<'_> {
             // The server is there, and something else is wrong with it, which has been said.
             return;
         }
-        let names: Vec<_> = servers.iter().map(|server| server.name.as_str()).collect();
-        let mut diagnostic =
-            Diagnostic::new(Code::UnknownServer, written.at, format!("there is no server `{}`", written.value));
+        let names = servers.iter().map(|server| server.name.as_str());
+        let names: Vec<_> = names.chain(self.unresolved_names.iter().map(String::as_str)).collect();
+        let message = format!("there is no server `{}`", shown(&written.value));
+        let mut diagnostic = Diagnostic::new(Code::UnknownServer, written.at, message);
         if let Some(close) = closest(&written.value, names.iter().copied()) {
             diagnostic = diagnostic.meant(close);
         }
@@ -118,7 +123,10 @@ impl Resolver<'_> {
         let mut agents = BTreeMap::new();
         for (name, written) in config.agents.iter().flatten() {
             if ServerName::new(&*name.value).is_err() {
-                let message = format!("`{}` can't be the name of an agent", name.value);
+                let message = match name.value.as_str() {
+                    "" => "an agent has to have a name".to_owned(),
+                    name => format!("`{}` can't be the name of an agent", shown(name)),
+                };
                 self.report(
                     Diagnostic::new(Code::BadAgentName, name.at, message)
                         .help("an agent's name follows the rules of a server's: letters, digits, `.`, `_` and `-`"),
@@ -167,31 +175,37 @@ impl Resolver<'_> {
             );
             return;
         };
+        self.check_uri(written, server.len() + 1);
         if !server.contains(['*', '?']) && !servers.iter().any(|known| known.name.as_str() == server) {
             let at = self.inside(written.at, &written.value, 0..server.len());
             self.unknown_server(&Spanned::new(server.to_owned(), at), servers);
         }
     }
 
-    /// A pattern in a namespaced form whose server isn't there. Nothing is split: each server's own prefix is tried.
+    /// A pattern in a namespaced form whose server isn't there.
     pub(super) fn check_namespaced(&mut self, written: &Spanned<String>, servers: &[Server]) {
-        let Some(after) = written.value.strip_prefix("mcp__") else { return };
-        if Pattern::flaw(&written.value).is_some() {
-            return;
-        }
-        let end = after.find(['*', '?', '[']).unwrap_or(after.len());
-        let literal = &after[..end];
-        let fits = |name: &str| {
-            let prefix = format!("{name}__");
-            literal.starts_with(&prefix) || end < after.len() && prefix.starts_with(literal)
-        };
-        if servers.iter().any(|server| fits(server.name.as_str())) {
-            return;
-        }
-        // Where the separator is plain to see, the part before it was meant as the server.
-        let server = literal.split("__").next().unwrap_or(literal);
-        let start = "mcp__".len();
-        let at = self.inside(written.at, &written.value, start..start + server.len());
-        self.unknown_server(&Spanned::new(server.to_owned(), at), servers);
+        let known = || servers.iter().map(|server| server.name.as_str());
+        let Some(range) = strange_server(&written.value, known()) else { return };
+        let server = written.value[range.clone()].to_owned();
+        let at = self.inside(written.at, &written.value, range);
+        self.unknown_server(&Spanned::new(server, at), servers);
     }
+}
+
+/// Where a pattern of the form `mcp__SERVER__TOOL` names a server that is none of `known`. Nothing is split: each server's
+/// own prefix is tried.
+pub(super) fn strange_server<'a>(
+    pattern: &str,
+    mut known: impl Iterator<Item = &'a str>,
+) -> Option<std::ops::Range<usize>> {
+    let start = "mcp__".len();
+    let after = pattern.strip_prefix("mcp__").filter(|_| Pattern::flaw(pattern).is_none())?;
+    let end = after.find(['*', '?', '[']).unwrap_or(after.len());
+    let literal = &after[..end];
+    let fits = |name: &str| {
+        let prefix = format!("{name}__");
+        literal.starts_with(&prefix) || end < after.len() && prefix.starts_with(literal)
+    };
+    // Where the separator is plain to see, the part before it was meant as the server.
+    (!known.any(fits)).then(|| start..start + literal.split("__").next().unwrap_or(literal).len())
 }

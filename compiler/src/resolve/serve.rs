@@ -8,8 +8,9 @@ use crate::config::{self, Config, Text};
 use crate::diagnostic::{Diagnostic, closest};
 use crate::interpolate::{Reference, Template};
 use crate::plan::{Agent, Http, LEAD, Plugin, Search, Serve};
-use crate::source::Spanned;
+use crate::source::{Span, Spanned};
 
+use super::names::Named;
 use super::{Resolver, value};
 
 const LISTEN: &str = "127.0.0.1:8765";
@@ -25,12 +26,17 @@ impl Resolver<'_> {
     }
 
     fn http(&mut self, written: &config::serve::Http, agents: &BTreeMap<String, Agent>) -> Http {
-        let texts =
-            |list: &Option<Vec<Spanned<String>>>| list.iter().flatten().map(|text| text.value.clone()).collect();
         let mut tokens = BTreeMap::new();
+        // Each token as it is written, whose it is, and where.
+        let mut seen: Vec<(&str, String, Span)> = Vec::new();
         for (agent, token) in written.tokens.iter().flatten() {
             self.known_agent(agent, agents);
-            tokens.insert(agent.value.clone(), self.token(token, &format!("serve.http.tokens.{}", agent.value)));
+            let field = format!("serve.http.tokens.{}", agent.value);
+            self.own_token(&mut seen, token, &field);
+            tokens.insert(agent.value.clone(), self.token(token, &field));
+        }
+        if let Some(token) = &written.admin_token {
+            self.own_token(&mut seen, token, "serve.http.admin_token");
         }
         let admin_token = written.admin_token.as_ref().map(|token| self.token(token, "serve.http.admin_token"));
         if let Some(listen) = &written.listen {
@@ -40,16 +46,49 @@ impl Resolver<'_> {
             listen: written.listen.as_ref().map_or(LISTEN, |listen| &listen.value).to_owned(),
             tokens,
             admin_token,
-            allowed_origins: texts(&written.allowed_origins),
-            allowed_hosts: texts(&written.allowed_hosts),
+            allowed_origins: self.allowed(written.allowed_origins.as_deref(), "serve.http.allowed_origins"),
+            allowed_hosts: self.allowed(written.allowed_hosts.as_deref(), "serve.http.allowed_hosts"),
+        }
+    }
+
+    fn allowed(&mut self, written: Option<&[Spanned<String>]>, field: &str) -> Vec<String> {
+        let written = written.unwrap_or_default();
+        for text in written {
+            self.check_plain(text, field);
+            if text.value.trim().is_empty() {
+                self.report(
+                    Diagnostic::new(Code::OutOfRange, text.at, format!("an entry of `{field}` is empty"))
+                        .help("write what is allowed, or remove the entry"),
+                );
+            }
+        }
+        written.iter().map(|text| text.value.clone()).collect()
+    }
+
+    /// A token says who asks, so no two may be the same, and there has to be one.
+    fn own_token<'t>(&mut self, seen: &mut Vec<(&'t str, String, Span)>, written: &'t Spanned<Text>, field: &str) {
+        let text = written.value.0.as_str();
+        if text.trim().is_empty() {
+            self.report(
+                Diagnostic::new(Code::OutOfRange, written.at, format!("`{field}` is empty, and would let anyone in"))
+                    .help("write `${NAME}` with the variable that holds the token"),
+            );
+        } else if let Some((_, other, at)) = seen.iter().find(|(known, ..)| *known == text) {
+            let message = format!("`{field}` is the same token as `{other}`, and tokens tell who asks");
+            self.report(
+                Diagnostic::new(Code::SameToken, written.at, message)
+                    .related(*at, "the same")
+                    .help("give each a token of its own"),
+            );
+        } else {
+            seen.push((text, field.to_owned(), written.at));
         }
     }
 
     fn token(&mut self, written: &Spanned<Text>, field: &str) -> Template {
         let template = self.template(&Spanned::new(written.value.0.clone(), written.at), field);
-        // Where a reference was meant, that it is broken has been said.
-        let broken = Template::parse(&written.value.0).1.iter().any(|finding| finding.kind.is_error());
-        if template.as_literal().is_some() && !broken {
+        let is_broken = Template::parse(&written.value.0).1.iter().any(|finding| finding.kind.is_error());
+        if !is_broken && template.as_literal().is_some_and(|literal| !literal.trim().is_empty()) {
             let variable: String = field
                 .rsplit('.')
                 .next()
@@ -120,13 +159,23 @@ impl Resolver<'_> {
         for written in config.plugins.iter().flatten() {
             let plugin = &written.value;
             let name = &plugin.name;
-            let Some(valid) = self.check_name(name) else { continue };
+            let Some(valid) = self.check_name(name, Named::Plugin) else { continue };
             if !seen.insert(name.value.clone()) {
                 self.report(
                     Diagnostic::new(Code::DuplicatePlugin, name.at, format!("two plugins are called `{}`", name.value))
                         .help("rename one of them"),
                 );
                 continue;
+            }
+            if let Some(program) = plugin.command.value.first().filter(|program| program.value.0.trim().is_empty()) {
+                self.report(
+                    Diagnostic::new(
+                        Code::BadCommand,
+                        program.at,
+                        format!("the plugin `{}` starts nothing", name.value),
+                    )
+                    .help("write the program first, then its arguments, as in `[./plugins/mine, --flag]`"),
+                );
             }
             let command = plugin.command.value.iter().enumerate();
             let command = command

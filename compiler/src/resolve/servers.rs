@@ -11,7 +11,7 @@ use crate::places::ServerPlaces;
 use crate::plan::{Naming, Origin, Server, ToolFilter};
 use crate::source::{Span, Spanned};
 
-use super::names::Names;
+use super::names::{Named, Names};
 use super::{Inputs, Resolver, value};
 
 impl Resolver<'_> {
@@ -224,7 +224,7 @@ impl Resolver<'_> {
             return None;
         };
         let name = match &overrides.r#as {
-            Some(other) => self.check_name(other)?,
+            Some(other) => self.check_name(other, Named::Builtin)?,
             None => {
                 let name = ServerName::new(written.as_str()).expect("a test checks every catalogue name");
                 Spanned::new(name, overrides.name.at)
@@ -243,7 +243,27 @@ impl Resolver<'_> {
             self.report(Diagnostic::new(Code::ArchivedBuiltin, overrides.name.at, message).help(instead.clone()));
         }
         let entry = Spanned::new(builtin_entry(builtin, overrides, at), at);
+        self.check_version(overrides, &entry);
         self.server(&entry, Some(name), mcp, Origin::Builtin)
+    }
+
+    /// Another version than the catalogue's is held to what is asked of an entry that is written out.
+    fn check_version(&mut self, overrides: &Overrides, entry: &Spanned<ServerEntry>) {
+        let Some(version) = &overrides.version else { return };
+        let text = &version.value.0;
+        if text.is_empty() || text.contains(|c: char| c.is_whitespace() || c == '@') {
+            let message = match text.trim() {
+                "" => "the version is empty".to_owned(),
+                text => format!("`{}` is no version", shown(text)),
+            };
+            self.report(
+                Diagnostic::new(Code::BadVersion, version.at, message)
+                    .help("write one version, such as `1.2.3`, or remove the key for the catalogue's"),
+            );
+        } else if let Some(mut unpinned) = lint::unpinned(&entry.value) {
+            unpinned.primary.at = version.at;
+            self.report(unpinned);
+        }
     }
 
     fn unknown_builtin(&mut self, written: &Spanned<String>) {

@@ -42,7 +42,20 @@ impl Resolver<'_> {
             );
         }
         self.check_nul(written, field);
+        self.check_plain(written, field);
         self.rebased_path(&written.value)
+    }
+
+    /// A text in which nothing is filled in, so that `${` can't be meant.
+    pub(super) fn check_plain(&mut self, written: &Spanned<String>, field: &str) {
+        let Some(start) = written.value.find("${") else { return };
+        let end = written.value[start..].find('}').map_or(written.value.len(), |close| start + close + 1);
+        let at = self.inside(written.at, &written.value, start..end);
+        let reference = shown(&written.value[start..end]);
+        self.report(
+            Diagnostic::new(Code::BadReference, at, format!("`{reference}` in `{field}` isn't filled in"))
+                .help("write the text itself; variables are only filled in where a server is launched, and in tokens"),
+        );
     }
 
     /// `${A:-${B}}` ends at its first `}` and means the text `${B` and a `}`.

@@ -26,6 +26,12 @@ impl Resolver<'_> {
     }
 }
 
+/// Whether a URL's scheme, in whatever letters, is one of websocket's.
+pub(super) fn is_websocket(url: &str) -> bool {
+    let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    scheme.is_some_and(|scheme| schemes(TransportKind::Websocket).contains(&scheme.as_str()))
+}
+
 fn schemes(kind: TransportKind) -> [&'static str; 2] {
     if kind == TransportKind::Websocket { ["wss", "ws"] } else { ["https", "http"] }
 }
@@ -71,8 +77,13 @@ fn url_problem(url: &str, kind: TransportKind) -> Option<String> {
     if name.is_empty() {
         return Some("`url` has no host".to_owned());
     }
+    // Of a reference only `$`, `{` and `}` are left here.
+    if let Some(odd) = name.replace("${REFERENCE}", "").chars().find(|c| "<>^|\\%\"`{}".contains(*c)) {
+        return Some(format!("the host in `url` holds `{odd}`"));
+    }
     let port = port.filter(|port| !port.is_empty() && !port.contains("${") && !port.contains("$<"))?;
-    port.parse::<u16>().is_err().then(|| format!("`{}` in `url` is no port: a number up to 65535", shown(port)))
+    let valid = port.parse::<u16>().is_ok_and(|port| port > 0);
+    (!valid).then(|| format!("`{}` in `url` is no port: a number from 1 to 65535", shown(port)))
 }
 
 #[cfg(test)]
@@ -94,7 +105,16 @@ mod tests {
         ] {
             assert_eq!(problem(good), None, "{good}");
         }
-        for bad in ["https://${HOST:-a}:80a/mcp", "https://:80/${A}", "htps://${A}", "https://${HOST}:99999/"] {
+        for bad in [
+            "https://${HOST:-a}:80a/mcp",
+            "https://:80/${A}",
+            "htps://${A}",
+            "https://${HOST}:99999/",
+            "https://${HOST}:0",
+            "https://<host>/mcp",
+            "https://a{b}/",
+            "https://%41/",
+        ] {
             assert!(problem(bad).is_some(), "{bad}");
         }
     }

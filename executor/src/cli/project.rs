@@ -25,8 +25,19 @@ pub(super) struct Which {
     #[arg(short, long, global = true, value_name = "FILE", help_heading = super::COMMON)]
     pub config: Option<PathBuf>,
     /// Lay config.NAME.yml over config.yml
-    #[arg(long, global = true, value_name = "NAME", help_heading = super::COMMON)]
+    #[arg(long, global = true, value_name = "NAME", value_parser = profile_name, help_heading = super::COMMON)]
     pub profile: Option<String>,
+}
+
+/// A profile's name is a part of two files' names, and no path.
+fn profile_name(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if text.is_empty() || text.starts_with('.') || !text.chars().all(fits) {
+        return Err(
+            "a profile is named by letters, digits, `-`, `_` and `.`, as in `prod` for config.prod.yml".to_owned()
+        );
+    }
+    Ok(text.to_owned())
 }
 
 /// A config and what lies beside it.
@@ -338,7 +349,7 @@ impl DiskSources<'_> {
 }
 
 /// `~/x` below the home directory; everything else as it is.
-fn home(path: &str) -> PathBuf {
+pub(super) fn home(path: &str) -> PathBuf {
     match (path.strip_prefix("~/"), std::env::home_dir()) {
         (Some(rest), Some(home)) => home.join(rest),
         _ => PathBuf::from(path),

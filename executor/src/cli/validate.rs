@@ -12,7 +12,7 @@ use mcplan_compiler::plan::Plan;
 use mcplan_compiler::{Compilation, json, lint, render};
 use serde_json::{Value, json};
 
-use super::project::{Project, Which};
+use super::project::{Project, Which, home};
 use super::report::{self, CouldNot, Count, Outcome, counted};
 use crate::core::catalog::Listing;
 use crate::runtime::process;
@@ -140,10 +140,15 @@ impl Validate {
         let Some(config) = &compilation.config else { return };
         let mut found = Vec::new();
         if self.env {
-            found.extend(lint::environment::lints(config, &ThisMachine::new(&project.directory)));
+            found.extend(lint::environment::lints(
+                config,
+                &compilation.fragments,
+                &ThisMachine::new(&project.directory),
+            ));
         }
         if let (Some(plan), Ok(Some(lock))) = (&compilation.plan, project.read_lock()) {
-            let locked = Locked { config, plan, lock: &lock, places: &compilation.places };
+            let locked =
+                Locked { config, fragments: &compilation.fragments, plan, lock: &lock, places: &compilation.places };
             found.extend(locked.lints(self.target.map(Target::from)));
             found.extend(over_budget(config, plan, &lock));
         }
@@ -216,11 +221,12 @@ impl lint::environment::Machine for ThisMachine<'_> {
 
     fn has_command(&self, program: &str) -> bool {
         // The executor starts its own binary under that name.
-        program == "mcplan" || process::resolve(program, self.path.as_deref(), self.directory).is_ok()
+        program == "mcplan"
+            || process::resolve(&home(program).to_string_lossy(), self.path.as_deref(), self.directory).is_ok()
     }
 
     fn has_file(&self, path: &str) -> bool {
-        std::fs::File::open(self.directory.join(path)).is_ok()
+        std::fs::File::open(self.directory.join(home(path))).is_ok()
     }
 }
 

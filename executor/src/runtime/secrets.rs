@@ -202,7 +202,7 @@ fn look_up(
         Reference::OrError(name, message) => {
             let value = set(name).ok_or_else(|| SecretError::Required {
                 variable: name.clone(),
-                message: message.clone(),
+                message: if message.is_empty() { "it is unset or empty".to_owned() } else { message.clone() },
                 field: field.to_owned(),
                 server: server.clone(),
             })?;

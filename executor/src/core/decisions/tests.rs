@@ -135,7 +135,7 @@ fn what_a_server_says_now_can_take_a_tool_away() {
     let listing = lists.values_mut().next().unwrap();
     listing.quarantined =
         vec![mcplan_compiler::observed::Quarantined { name: "odd".into(), reason: "it has no schema".into() }];
-    let template = Template::parse(&plan.prompt.template.text).unwrap();
+    let template = Template::parse(plan.prompt.template.content.text()).unwrap();
     let catalog = Catalog::build(&plan, &lists);
     let seen = Snapshot::new(0, Arc::new(plan.clone()), catalog.into(), BTreeMap::new(), template.into());
     let listing = Listing { names_only: vec!["odd".into()], ..lists.values().next().unwrap().clone() };
