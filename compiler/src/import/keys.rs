@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use super::draft::Draft;
 use super::field::{self, Transport};
+use super::find::Client;
 use super::tree::{Entry, Foreign, Kind};
 use super::{NoteKind, time};
 use crate::config::ServerEntry;
@@ -358,7 +359,9 @@ impl Draft<'_> {
 
     fn kept_tools(&mut self, key: &str, at: usize, value: &Foreign) {
         match field::texts(value) {
-            Some(names) if names.is_empty() || names.iter().any(|name| name == "*") => {}
+            // Codex takes an empty list at its word; all others leave it in their files and offer everything.
+            Some(names) if names.is_empty() && self.client != Client::Codex => {}
+            Some(names) if names.iter().any(|name| name == "*") => {}
             Some(names) => {
                 self.note(
                     at,
