@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use mcplan_compiler::code::Code;
 use mcplan_compiler::compile;
 use mcplan_compiler::edit::{List, add};
 use mcplan_compiler::import::{Imported, Note, NoteKind, import};
@@ -46,25 +47,45 @@ fn config(imported: &Imported) -> String {
     imported.servers.iter().map(|server| &server.entry).fold(String::new(), add)
 }
 
-/// That what was imported is a config: no error but that a transport isn't spoken yet.
-fn check_compiles(text: &str) {
+/// The errors of a text that is compiled as a config.
+fn errors(text: &str) -> Vec<(Code, String)> {
     let files = MemorySources(BTreeMap::from([("config.yml".to_owned(), text.as_bytes().to_vec())]));
-    let compilation = compile("config.yml", &files).unwrap();
-    for problem in compilation.diagnostics.iter().filter(|problem| problem.is_error()) {
-        assert_eq!(problem.code.as_str(), "unsupported-transport", "{}\n{text}", problem.message);
-    }
+    let found = compile("config.yml", &files).unwrap().diagnostics;
+    found.into_iter().filter(|problem| problem.is_error()).map(|problem| (problem.code, problem.message)).collect()
+}
+
+/// That what was imported is a config.
+fn check_compiles(text: &str) {
+    assert_eq!(errors(text), [], "{text}");
+}
+
+/// What a value of the client's may be wrong in, which is said when the entry is put into the config.
+const ITS_OWN: [Code; 5] = [Code::BadUrl, Code::BadHeader, Code::BadVariableName, Code::BadCommand, Code::MissingKey];
+
+/// Everything that an import says.
+fn said(imported: &Imported) -> Vec<(usize, &str)> {
+    let notes = imported.servers.iter().flat_map(|server| &server.notes).chain(&imported.notes);
+    let notes = notes.map(|note| (note.line, &*note.text));
+    notes.chain(imported.problems.iter().map(|problem| (problem.line, &*problem.text))).collect()
+}
+
+/// The files of `tests/import`, by the kind of each.
+fn inputs() -> Vec<(PathBuf, String)> {
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/import");
+    let mut folders: Vec<_> = std::fs::read_dir(cases).unwrap().map(|entry| entry.unwrap().path()).collect();
+    folders.sort();
+    let input = |folder: PathBuf| {
+        let mut files = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+        let input = files.find(|path| path.file_stem().is_some_and(|stem| stem == "input")).unwrap();
+        (folder, std::fs::read_to_string(input).unwrap())
+    };
+    folders.into_iter().map(input).collect()
 }
 
 #[test]
 fn one_file_of_each_kind() {
-    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/import");
     let mut seen = 0;
-    let mut folders: Vec<_> = std::fs::read_dir(cases).unwrap().map(|entry| entry.unwrap().path()).collect();
-    folders.sort();
-    for folder in folders {
-        let mut files = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
-        let input = files.find(|path| path.file_stem().is_some_and(|stem| stem == "input")).unwrap();
-        let text = std::fs::read_to_string(&input).unwrap();
+    for (folder, text) in inputs() {
         let imported = import(&text, "input", None);
         let shown = show(&imported);
         assert!(!shown.contains("-secret"), "a secret came through: {shown}");
@@ -103,6 +124,42 @@ proptest! {
     #[test]
     fn any_bytes_are_read(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
         import(&String::from_utf8_lossy(&bytes), "any", None);
+    }
+
+    /// A few characters too many, too few or in another place of a real file.
+    #[test]
+    fn a_damaged_file_is_read_or_said_the_same_every_time(
+        which in any::<prop::sample::Index>(),
+        at in any::<prop::sample::Index>(),
+        insert in "[\\[\\]{}:,=#&*!|>'\"$\\\\\t\n\u{1b}\u{7}é -]{0,3}",
+        remove in 0..6_usize,
+        name in prop::option::of(Just("mine")),
+    ) {
+        let (folder, mut text) = which.get(&inputs()).clone();
+        let ours = folder.ends_with("own-config");
+        let places: Vec<_> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
+        let start = at.index(places.len());
+        let end = (start + remove).min(places.len() - 1);
+        text.replace_range(places[start]..places[end], &insert);
+        let imported = import(&text, "input", name);
+        prop_assert_eq!(&imported, &import(&text, "input", name));
+        prop_assert!(!imported.servers.is_empty() || !imported.problems.is_empty(), "{}", text);
+        for (line, said) in said(&imported) {
+            prop_assert!((1..=text.matches('\n').count() + 1).contains(&line), "{}: {}\n{}", line, said, text);
+            prop_assert!(!said.contains(char::is_control), "{:?}\n{}", said, text);
+        }
+        let config = config(&imported);
+        if !imported.servers.is_empty() {
+            let errors = errors(&config);
+            for (code, message) in &errors {
+                prop_assert!(ours || ITS_OWN.contains(code), "{}: {}\n{}\n---\n{}", code, message, text, config);
+            }
+            let again = import(&config, "config.yml", None);
+            let entries = |of: &Imported| of.servers.iter().map(|server| server.entry.clone()).collect::<Vec<_>>();
+            if errors.is_empty() {
+                prop_assert_eq!(entries(&again), entries(&imported), "{}", config);
+            }
+        }
     }
 
     #[test]

@@ -122,6 +122,11 @@ impl AsRef<str> for ServerName {
     }
 }
 
+/// Whether a variable of a process can have this name.
+pub fn is_variable_name(name: &str) -> bool {
+    !name.is_empty() && !name.contains(|c: char| matches!(c, '=' | '$' | '{') || c.is_whitespace() || c.is_control())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -100,7 +100,7 @@ fn secrets(draft: &mut Draft<'_>, list: &Foreign) {
             NoteKind::Set(name.clone()),
             format!("the image takes the secret `{name}`; set it where mcplan runs"),
         );
-        draft.env.push((name.clone(), format!("${{{name}}}")));
+        draft.variable("secrets", secret.at, &name, format!("${{{name}}}"));
     }
 }
 
@@ -115,7 +115,7 @@ fn variables(draft: &mut Draft<'_>, list: &Foreign) {
             continue;
         };
         let value = variable.get("value").and_then(Foreign::text).map_or_else(|| format!("${{{name}}}"), str::to_owned);
-        draft.env.push((name.to_owned(), value));
+        draft.variable("env", variable.at, name, value);
     }
 }
 

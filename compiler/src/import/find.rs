@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::input::Input;
 use super::read::Format;
 use super::tree::{Entry, Foreign};
+use crate::diagnostic::shown;
 
 /// A server in a foreign file.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +52,7 @@ impl FoundAll<'_> {
     pub(super) fn nothing(&self) -> String {
         match self.places.as_slice() {
             [] => "no MCP server in this file: nothing in it has a command or a URL to connect to".to_owned(),
-            [first, ..] => format!("no MCP server in this file: `{first}` is empty"),
+            [first, ..] => format!("no MCP server in this file: `{}` is empty", shown(first)),
         }
     }
 }

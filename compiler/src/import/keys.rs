@@ -5,10 +5,12 @@ use std::sync::LazyLock;
 
 use super::draft::Draft;
 use super::field::{self, Transport};
+use super::find::Client;
 use super::tree::{Entry, Foreign, Kind};
 use super::{NoteKind, time};
 use crate::config::ServerEntry;
 use crate::edit::Value;
+use crate::name::is_variable_name;
 
 /// The keys of one of our entries.
 static OURS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
@@ -250,11 +252,8 @@ impl Draft<'_> {
         self.place("env", at);
         for pair in field::pairs(value, '=') {
             match pair {
-                Ok((name, _)) if name.is_empty() || name.contains(['=', ' ', '$', '{', '\0']) => {
-                    let name = crate::diagnostic::shown(&name).into_owned();
-                    self.lost(at, format!("`{name}` in `{key}` can't be the name of a variable"));
-                }
-                Ok((name, Some(value))) => self.env.push((name, value)),
+                Ok((name, Some(value))) => self.variable(key, at, &name, value),
+                Ok((name, None)) if !is_variable_name(&name) => self.variable(key, at, &name, String::new()),
                 Ok((name, None)) => {
                     let reference = format!("${{{name}}}");
                     self.note(
@@ -269,6 +268,17 @@ impl Draft<'_> {
         }
         if value.string().is_some_and(|text| !text.is_empty()) {
             self.lost(at, format!("`{key}` is no map"));
+        }
+    }
+
+    /// Sets a variable of the process, if it can have that name.
+    pub(super) fn variable(&mut self, key: &str, at: usize, name: &str, value: String) {
+        if is_variable_name(name) {
+            self.env.push((name.to_owned(), value));
+        } else {
+            // What follows a `=` may be a secret.
+            let name = crate::diagnostic::shown(name.split_inclusive('=').next().unwrap_or_default()).into_owned();
+            self.lost(at, format!("`{name}` in `{key}` can't be the name of a variable"));
         }
     }
 
@@ -349,7 +359,9 @@ impl Draft<'_> {
 
     fn kept_tools(&mut self, key: &str, at: usize, value: &Foreign) {
         match field::texts(value) {
-            Some(names) if names.is_empty() || names.iter().any(|name| name == "*") => {}
+            // Codex takes an empty list at its word; all others leave it in their files and offer everything.
+            Some(names) if names.is_empty() && self.client != Client::Codex => {}
+            Some(names) if names.iter().any(|name| name == "*") => {}
             Some(names) => {
                 self.note(
                     at,

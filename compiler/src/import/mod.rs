@@ -19,14 +19,19 @@ mod secrets;
 mod time;
 mod tree;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use crate::diagnostic::one_line;
 use crate::edit::Value;
 use crate::name::ServerName;
 use crate::source::Source;
 use draft::Draft;
 use find::Found;
 use secrets::Secrets;
+
+/// Longest sentence about a file, in characters.
+const LONGEST_MESSAGE: usize = 400;
 
 /// What came of a foreign text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -96,6 +101,19 @@ impl Imported {
 /// Reads servers out of a text of any kind that is known. `path` is for messages only; `name` is for a server that has
 /// none, or instead of the only one's.
 pub fn import(text: &str, path: &str, name: Option<&str>) -> Imported {
+    let mut imported = import_as_said(text, path, name);
+    // What is said holds pieces of the file: no line break of it, no control character and no secret gets through.
+    let notes = imported.servers.iter_mut().flat_map(|server| &mut server.notes).chain(&mut imported.notes);
+    let said = notes.map(|note| &mut note.text).chain(imported.problems.iter_mut().map(|problem| &mut problem.text));
+    for text in said {
+        if let Cow::Owned(clean) = one_line(text, LONGEST_MESSAGE) {
+            *text = clean;
+        }
+    }
+    imported
+}
+
+fn import_as_said(text: &str, path: &str, name: Option<&str>) -> Imported {
     let source = Source::new(path, text.strip_prefix('\u{feff}').unwrap_or(text));
     let read = read::read(&source);
     let mut imported = Imported { notes: read.notes, problems: read.problems, ..Imported::default() };

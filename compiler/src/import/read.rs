@@ -5,7 +5,6 @@ use toml::de::{DeTable, DeValue};
 use super::tree::{Entry, Foreign, Kind};
 use super::{Note, NoteKind, Problem, json};
 use crate::code::Code;
-use crate::diagnostic::one_line;
 use crate::document;
 use crate::source::{Source, SourceId};
 
@@ -62,13 +61,9 @@ pub(super) fn read(source: &Source) -> Read {
 }
 
 fn failed(format: Format, source: &Source, at: usize, message: &str) -> Read {
-    // The words of another parser may hold a piece of the file.
-    let problem = Problem { line: source.position(at).line, text: one_line(message, LONGEST_MESSAGE).into_owned() };
+    let problem = Problem { line: source.position(at).line, text: message.to_owned() };
     Read { root: None, format, notes: Vec::new(), problems: vec![problem] }
 }
-
-/// Longest message of another parser, in characters.
-const LONGEST_MESSAGE: usize = 200;
 
 /// A text copied from a page together with its ``` lines: those become blank.
 fn without_fence(text: &str) -> Option<String> {

@@ -7,6 +7,7 @@ use crate::config::server::TRANSPORTS;
 use crate::config::{Mcp, ServerEntry, Text};
 use crate::diagnostic::{Diagnostic, closest, shown};
 use crate::interpolate::{Part, Template};
+use crate::name::is_variable_name;
 use crate::plan::{Environment, Launch, Remote, Restart, Stdio, TransportKind};
 use crate::secret::masked;
 use crate::source::{Span, Spanned};
@@ -263,7 +264,7 @@ impl Resolver<'_> {
                 Diagnostic::new(Code::BadVariableName, written.at, "a variable has to have a name")
                     .help("write its name, such as `GITHUB_TOKEN`"),
             );
-        } else if name.contains(|c: char| matches!(c, '=' | '$' | '{') || c.is_whitespace() || c.is_control()) {
+        } else if !is_variable_name(name) {
             // What follows a `=` may be a secret.
             let shown_name = shown(name.split_inclusive('=').next().unwrap_or_default());
             let message = format!("`{shown_name}` can't be the name of a variable");

@@ -139,8 +139,8 @@ impl Seat {
     }
 
     /// Decides what is listed: what the server said, as far as the lock trusts it, else what is locked of it, else what
-    /// was listed before.
-    pub(super) fn refresh(&mut self, program: &Program) {
+    /// was listed before. Gives what a person should hear of it, each thing once.
+    pub(super) fn refresh(&mut self, program: &Program) -> Vec<Event> {
         let name = self.current.server.clone();
         let said = self.current.observed.clone().filter(|observed| observed.tools_unknown.is_none());
         let before = self.listing.as_ref();
@@ -160,9 +160,9 @@ impl Seat {
             _ => (None, self.told.clone()),
         };
         self.listing = listing.or_else(|| self.listing.take());
-        // Said once, however often it is looked at.
-        told.iter().filter(|event| !self.told.contains(event)).for_each(Event::log);
+        let news = told.iter().filter(|event| !self.told.contains(event)).cloned().collect();
         self.told = told;
+        news
     }
 
     /// What it lists; nothing while a condition of its own isn't met.

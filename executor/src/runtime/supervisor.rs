@@ -21,6 +21,7 @@ use crate::core::catalog::Catalog;
 use crate::core::lifecycle::State;
 use crate::core::reconcile::{Step, reconcile};
 use crate::core::snapshot::Snapshot;
+use crate::event::Event;
 
 /// How often we look for ended processes that servers left to us; one goes at its second sight.
 const REAP_EVERY: Duration = Duration::from_secs(30);
@@ -57,6 +58,8 @@ pub(super) struct Supervisor {
     tasks: JoinSet<()>,
     catalog: Arc<Catalog>,
     stale: bool,
+    /// What is to be told once the view that it speaks of is out.
+    news: Vec<Event>,
     reports: mpsc::Receiver<Report>,
     report_to: mpsc::Sender<Report>,
     views: watch::Sender<Arc<View>>,
@@ -81,6 +84,7 @@ impl Supervisor {
             tasks: JoinSet::new(),
             catalog: Arc::default(),
             stale: true,
+            news: Vec::new(),
             reports,
             report_to,
             views,
@@ -130,7 +134,7 @@ impl Supervisor {
     fn seat(&mut self, server: &Server) {
         let after = if server.replace == Replace::StopFirst { self.before(&server.name) } else { Vec::new() };
         let mut seat = Seat::new(self.instance(server, after));
-        seat.refresh(&self.program);
+        self.news.extend(seat.refresh(&self.program));
         self.seats.insert(server.name.clone(), seat);
         self.stale = true;
     }
@@ -180,7 +184,7 @@ impl Supervisor {
             self.leaving.push((old, drain_limit(&self.program.plan, &server)));
         }
         if news.listing {
-            seat.refresh(&self.program);
+            self.news.extend(seat.refresh(&self.program));
             self.stale = true;
         }
     }
@@ -197,7 +201,7 @@ impl Supervisor {
         }
         // A new lock may know more of a server, or have its text otherwise.
         for seat in self.seats.values_mut() {
-            seat.refresh(&self.program);
+            self.news.extend(seat.refresh(&self.program));
         }
         let plan = self.program.plan.clone();
         for step in &steps {
@@ -234,7 +238,7 @@ impl Supervisor {
                 after.push(seat.current.ended.clone());
                 let next = self.instance(server, after);
                 self.leaving.push((std::mem::replace(&mut seat.current, next), drain));
-                seat.refresh(&self.program);
+                self.news.extend(seat.refresh(&self.program));
             }
         }
         self.seats.insert(server.name.clone(), seat);
@@ -267,6 +271,8 @@ impl Supervisor {
         );
         let snapshot = Arc::new(snapshot);
         self.views.send_replace(Arc::new(View { snapshot, links }));
+        // Only now is it so for whoever reads of it.
+        std::mem::take(&mut self.news).iter().for_each(Event::log);
         self.retired.retain(|instance| !instance.ended.is_cancelled());
         for (instance, drain) in std::mem::take(&mut self.leaving) {
             instance.retire(drain);

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 pub use client::Client;
 
 use crate::interpolate::Reference;
-use crate::plan::{Plan, Server};
+use crate::plan::{Plan, Policy, Server};
 use server::{Said, Written};
 
 /// A client's file.
@@ -62,8 +62,14 @@ pub fn servers(client: Client, plan: &Plan) -> Exported {
             Err(why) => notes.push(format!("`{}` is left out: {why}", server.name)),
         }
     }
-    if !plan.denylist.is_empty() {
-        notes.push("`mcp.denylist` is left out: only mcplan holds to it".to_owned());
+    // What keeps an agent from a tool is not lost in silence.
+    let guards = [
+        ("mcp.denylist", !plan.denylist.is_empty()),
+        ("policy", plan.policy != Policy::default()),
+        ("agents", plan.agents.values().any(|agent| !agent.is_unlimited())),
+    ];
+    for (guard, _) in guards.into_iter().filter(|(_, is_set)| *is_set) {
+        notes.push(format!("`{guard}` is left out: only mcplan holds to it"));
     }
     Exported { text: file(client, &all, &inputs), notes }
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::edit::{List, add};
 use crate::import::import;
-use crate::plan::Launch;
+use crate::interpolate::Template;
+use crate::plan::{Launch, ToolFilter};
 use crate::source::MemorySources;
 use proptest::prelude::*;
 
@@ -74,6 +75,24 @@ fn a_path_that_looks_like_another_transport_comes_back_as_it_was() {
     }
 }
 
+#[test]
+fn what_keeps_an_agent_from_a_tool_is_not_lost_in_silence() {
+    let guarded =
+        "mcp_servers: [{ name: a, command: x }]\npolicy: { deny: [\"mcp:call:a:drop\"] }\nagents: { helper: {} }\n";
+    let notes = servers(Client::Cursor, &plan(guarded)).notes;
+    let said = |guard: &str| format!("`{guard}` is left out: only mcplan holds to it");
+    assert_eq!(notes, [said("policy"), said("agents")]);
+    assert_eq!(servers(Client::Cursor, &plan("mcp_servers: [{ name: a, command: x }]\n")).notes, [""; 0]);
+}
+
+#[test]
+fn a_list_of_no_tools_stays_one_where_it_means_none() {
+    let none = "[mcp_servers.a]\ncommand = \"x\"\nenabled_tools = []\n";
+    assert_eq!(back(none).servers[0].tools.include, Some(Vec::new()));
+    let all = r#"{ "mcpServers": { "a": { "command": "x", "includeTools": [] } } }"#;
+    assert_eq!(back(all).servers[0].tools.include, None);
+}
+
 fn launches(plan: &Plan) -> Vec<(String, Launch, bool)> {
     plan.servers.iter().map(|server| (server.name.to_string(), server.launch.clone(), server.enabled)).collect()
 }
@@ -126,7 +145,97 @@ fn config() -> impl Strategy<Value = String> {
     })
 }
 
+/// The same with what only some clients can say.
+fn odd_config() -> impl Strategy<Value = String> {
+    let odd = (
+        0..64_u8,
+        prop::option::of("[a-z]{2,8}(/[a-z]{1,4})?"),
+        prop::collection::vec("[a-z_]{1,6}|[a-z]{1,3}\\*", 0..3),
+    );
+    (config(), prop::collection::vec(odd, 4)).prop_map(|(text, odd)| {
+        let mut config: Value = serde_json::from_str(&text).unwrap();
+        let entries = config["mcp_servers"].as_array_mut().unwrap();
+        for (entry, (bits, cwd, tools)) in entries.iter_mut().zip(odd) {
+            let is = |bit: u8| bits & (1 << bit) != 0;
+            match (entry.get("command").is_some(), cwd) {
+                (true, Some(cwd)) => entry["cwd"] = json!(cwd),
+                (false, Some(_)) => entry["transport"] = json!("sse"),
+                _ => {}
+            }
+            if is(0) {
+                entry["enabled"] = json!(false);
+            }
+            if is(1) {
+                entry["tools"] = json!({ "include": tools });
+            } else if is(2) {
+                entry["tools"] = json!({ "exclude": tools });
+            }
+            if is(3) {
+                entry["timeout_seconds"] = json!(f64::from(bits) + 0.5);
+            }
+            if is(4) && entry.get("command").is_some() {
+                entry["env"]["LEVEL"] = json!("${LEVEL:-info}");
+            }
+            if is(5) {
+                entry["when"] = json!({ "env": ["WANTED"] });
+            }
+        }
+        config.to_string()
+    })
+}
+
+/// What a client's file says of a server, by what the notes say it can't.
+fn sayable(client: Client, server: &Server, notes: &[String]) -> Option<(Launch, bool, ToolFilter)> {
+    let name = &server.name;
+    if notes.iter().any(|note| note.starts_with(&format!("`{name}` is left out: "))) {
+        return None;
+    }
+    let noted = |field: &str| notes.iter().any(|note| note.starts_with(&format!("`{name}`: `{field}` is left out")));
+    let mut launch = server.launch.clone();
+    if let Launch::Stdio(stdio) = &mut launch {
+        if noted("cwd") {
+            stdio.cwd = Template::literal(".");
+        }
+        stdio.env.retain(|key, _| !noted(&format!("env.{key}")));
+        for (key, value) in &mut stdio.env {
+            let lost = format!("`{name}`: the default of `${{LEVEL}}` in `env.{key}` is left out");
+            if notes.iter().any(|note| note.starts_with(&lost)) {
+                *value = Template::parse("${LEVEL}").0;
+            }
+        }
+    }
+    let mut tools = server.tools.clone();
+    tools.include = tools.include.filter(|_| !noted("tools.include"));
+    tools.exclude.retain(|_| !noted("tools.exclude"));
+    assert!(server.when_env.is_empty() || noted("when"), "{notes:?}");
+    assert!(client == Client::Codex || tools == ToolFilter::default(), "{notes:?}");
+    Some((launch, server.enabled, tools))
+}
+
 proptest! {
+    /// What a client can't say is named, and everything else comes back.
+    #[test]
+    fn what_does_not_come_back_was_named(config in odd_config()) {
+        let plan = plan(&config);
+        for client in Client::ALL {
+            let exported = servers(client, &plan);
+            let wanted = plan.servers.iter().filter_map(|server| {
+                let said = sayable(client, server, &exported.notes)?;
+                let seconds = (client == Client::Codex).then_some(server.limits.timeout_seconds);
+                Some((server.name.to_string(), said, seconds))
+            });
+            let wanted: Vec<_> = wanted.collect();
+            if wanted.is_empty() {
+                continue;
+            }
+            let back = back(&exported.text).servers.into_iter().map(|server| {
+                let seconds = (client == Client::Codex).then_some(server.limits.timeout_seconds);
+                (server.name.to_string(), (server.launch, server.enabled, server.tools), seconds)
+            });
+            prop_assert_eq!(back.collect::<Vec<_>>(), wanted, "{:?}\n{}\n{:?}", client, exported.text, exported.notes);
+        }
+    }
+
     #[test]
     fn what_is_exported_comes_back(config in config()) {
         let plan = plan(&config);
