@@ -56,7 +56,10 @@ fn validate(case: &Folder) -> Ran {
     if let Some(machine) = case.machine() {
         fs::create_dir(project.path("bin")).unwrap();
         for program in machine.0["commands"].as_array().into_iter().flatten() {
-            let path = project.path("bin").join(program.as_str().unwrap());
+            let program = program.as_str().unwrap();
+            // One with a slash is a file of the project, as it would be started.
+            let path = project.path(if program.contains('/') { "" } else { "bin" }).join(program);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(&path, "").unwrap();
             fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
         }
@@ -82,7 +85,8 @@ fn the_report_of_every_case_is_what_the_binary_prints() {
             // What a machine lacks is an error of the machine, not of the config.
             let lacks = case.compile().diagnostics.iter().any(|found| found.severity == Severity::Error);
             assert_eq!(ran.code, i32::from(lacks).max(code), "{name}\n{}{}", ran.out, ran.err);
-            let summary = ran.err.rfind(&format!("{CONFIG}: ")).filter(|_| ran.code != 0).unwrap_or(ran.err.len());
+            let profile = if case.has("config.prod.yml") { " with profile prod" } else { "" };
+            let summary = ran.err.rfind(&format!("{CONFIG}{profile}: ")).filter(|_| ran.code != 0).unwrap_or(ran.err.len());
             check(&case.0.join("report.txt"), &ran.err[..summary], &mut wrong);
             seen += 1;
         }
