@@ -18,7 +18,7 @@ pub struct ServerEntry {
     #[schemars(example = &"github")]
     pub name: Option<Spanned<String>>,
     /// What the server is for; shown in the prompt block.
-    pub description: Option<String>,
+    pub description: Option<Spanned<String>>,
     /// How the server is reached. Default: stdio with `command`, streamable_http with `url`.
     #[schemars(example = &"stdio", example = &"streamable_http")]
     pub transport: Option<Spanned<String>>,
