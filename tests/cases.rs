@@ -86,7 +86,8 @@ fn the_report_of_every_case_is_what_the_binary_prints() {
             let lacks = case.compile().diagnostics.iter().any(|found| found.severity == Severity::Error);
             assert_eq!(ran.code, i32::from(lacks).max(code), "{name}\n{}{}", ran.out, ran.err);
             let profile = if case.has("config.prod.yml") { " with profile prod" } else { "" };
-            let summary = ran.err.rfind(&format!("{CONFIG}{profile}: ")).filter(|_| ran.code != 0).unwrap_or(ran.err.len());
+            let summary =
+                ran.err.rfind(&format!("{CONFIG}{profile}: ")).filter(|_| ran.code != 0).unwrap_or(ran.err.len());
             check(&case.0.join("report.txt"), &ran.err[..summary], &mut wrong);
             seen += 1;
         }

@@ -6,11 +6,12 @@ pub mod locked;
 use core::net::IpAddr;
 
 use crate::code::Code;
-use crate::config::{ServerEntry, Text};
+use crate::config::{Plugin, ServerEntry, Text};
 use crate::diagnostic::{Diagnostic, shown};
+use crate::hidden::is_hidden;
 use crate::interpolate::{Reference, Template};
 use crate::package::fetched;
-use crate::secret::{is_placeholder, name_looks_secret, value_looks_secret};
+use crate::secret::{is_placeholder, masked, name_looks_secret, value_looks_secret};
 use crate::source::Spanned;
 
 /// Everything unwise about one written entry.
@@ -18,14 +19,29 @@ pub fn entry(entry: &Spanned<ServerEntry>) -> Vec<Diagnostic> {
     let entry = &entry.value;
     let mut found = Vec::new();
     found.extend(unpinned(entry));
-    for (kind, map) in [("variable", &entry.env), ("header", &entry.headers)] {
-        for (key, value) in map.iter().flat_map(|map| &map.value) {
-            found.extend(literal_secret(kind, key, value));
-        }
+    found.extend(variables(entry.env.iter().flat_map(|env| &env.value)));
+    for (key, value) in entry.headers.iter().flat_map(|headers| &headers.value) {
+        found.extend(literal_secret("header", key, value));
     }
-    found.extend(secrets_in_args(entry));
+    found.extend(secrets_in_args(entry.args.iter().flat_map(|args| &args.value)));
+    for (field, text) in [("description", &entry.description), ("command", &entry.command), ("cwd", &entry.cwd)] {
+        found.extend(text.as_ref().and_then(|text| secret_in_text(field, text)));
+    }
+    found.extend(entry.description.as_ref().and_then(hidden_characters));
     found.extend(entry.url.as_ref().and_then(secret_in_url));
     found.extend(entry.url.as_ref().and_then(plain_http));
+    found
+}
+
+/// Everything unwise about variables that something is started with.
+pub fn variables<'a>(env: impl IntoIterator<Item = (&'a Spanned<String>, &'a Spanned<Text>)>) -> Vec<Diagnostic> {
+    env.into_iter().filter_map(|(key, value)| literal_secret("variable", key, value)).collect()
+}
+
+/// Everything unwise about one plugin.
+pub fn plugin(plugin: &Plugin) -> Vec<Diagnostic> {
+    let mut found = variables(plugin.env.iter().flatten());
+    found.extend(secrets_in_args(&plugin.command.value));
     found
 }
 
@@ -77,10 +93,10 @@ fn default_secret(template: &Template) -> Option<String> {
 }
 
 /// Arguments of a process can be read by every user of the machine.
-fn secrets_in_args(entry: &ServerEntry) -> Vec<Diagnostic> {
+fn secrets_in_args<'a>(args: impl IntoIterator<Item = &'a Spanned<Text>>) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let mut named_before = false;
-    for arg in entry.args.iter().flat_map(|args| &args.value) {
+    for arg in args {
         let text = arg.value.0.as_str();
         let template = Template::parse(text).0;
         let (name, value) = match text.split_once('=') {
@@ -99,12 +115,30 @@ fn secrets_in_args(entry: &ServerEntry) -> Vec<Diagnostic> {
             };
             found.push(
                 Diagnostic::new(Code::SecretInArgs, arg.at, message)
-                    .help("if the server can, let it read the secret from `env:`"),
+                    .help("if the program can, let it read the secret from `env:`"),
             );
         }
         named_before = text.starts_with('-') && name.is_none() && name_looks_secret(text.trim_start_matches('-'));
     }
     found
+}
+
+/// The prompt block leaves them out; a reviewer of the file sees as little of them.
+fn hidden_characters(description: &Spanned<String>) -> Option<Diagnostic> {
+    let first = description.value.chars().find(|c| is_hidden(*c))?;
+    let message = format!("the `description` has characters that can't be seen, first U+{:04X}", first as u32);
+    Some(
+        Diagnostic::new(Code::HiddenCharacters, description.at, message)
+            .help("remove them; they can carry instructions that no reviewer sees"),
+    )
+}
+
+/// A field that no secret belongs into, written out or not.
+fn secret_in_text(field: &str, text: &Spanned<String>) -> Option<Diagnostic> {
+    (masked(&text.value) != text.value).then(|| {
+        Diagnostic::new(Code::LiteralSecret, text.at, format!("the `{field}` holds what looks like a secret"))
+            .help("remove it; a secret belongs into `env` or `headers`, as `${NAME}`")
+    })
 }
 
 fn secret_in_url(url: &Spanned<String>) -> Option<Diagnostic> {
@@ -128,14 +162,19 @@ fn is_loopback(host: &str) -> bool {
 }
 
 fn plain_http(url: &Spanned<String>) -> Option<Diagnostic> {
-    let rest = url.value.strip_prefix("http://")?;
+    let (scheme, rest) = url.value.split_once("://")?;
+    let safe = match scheme.to_ascii_lowercase().as_str() {
+        "http" => "https://",
+        "ws" => "wss://",
+        _ => return None,
+    };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = authority.rsplit('@').next().unwrap_or_default();
     let host =
         if host.starts_with('[') { host.split(']').next()?.trim_start_matches('[') } else { host.split(':').next()? };
     (!is_loopback(host) && !host.contains("${")).then(|| {
         Diagnostic::new(Code::PlainHttp, url.at, format!("`{host}` is spoken to without encryption"))
-            .help("use `https://`; headers and results can be read on the way")
+            .help(format!("use `{safe}`; headers and results can be read on the way"))
     })
 }
 

@@ -19,7 +19,7 @@ pub struct ServerEntry {
     pub name: Option<Spanned<String>>,
     /// What the server is for; shown in the prompt block.
     #[schemars(extend("examples" = ["the project's files"]))]
-    pub description: Option<String>,
+    pub description: Option<Spanned<String>>,
     /// How the server is reached. Default: stdio with `command`, streamable_http with `url`.
     #[schemars(example = &"stdio", example = &"streamable_http")]
     pub transport: Option<Spanned<String>>,

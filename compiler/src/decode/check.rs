@@ -148,7 +148,8 @@ impl<'a> Check<'a> {
                 .copied()
                 .filter(|known| place.node.entries().len() > 64 || place.node.get(known).is_none());
             let guess = if self.guesses <= MAX_GUESSES {
-                closest(key, free).or_else(|| closest(key, known.iter().copied()))
+                let begins = known.iter().copied().find(|known| begins(known, key) && schema.homes(key).is_empty());
+                closest(key, free).or_else(|| closest(key, known.iter().copied())).or(begins)
             } else {
                 None
             };
@@ -407,6 +408,11 @@ fn named_by_its_key(node: &Node, known: &[&str]) -> Option<String> {
     let [only] = node.entries() else { return None };
     let named = known.contains(&"name") && matches!(only.value.kind, Kind::Map(_) | Kind::Null);
     named.then(|| format!("write `- name: {}`, with its keys below", shown(&only.key)))
+}
+
+/// `timeout` for `timeout_seconds`: the beginning of a word is no typing error, and is meant all the same.
+fn begins(known: &str, key: &str) -> bool {
+    key.len() > 3 && known.strip_prefix(key).is_some_and(|rest| rest.starts_with('_'))
 }
 
 /// The schema that holds the keyword at the end of `pointer`.

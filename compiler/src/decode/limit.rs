@@ -57,8 +57,8 @@ pub(super) fn limit(place: &Place<'_>, at: Span, kind: &E, schema: Option<&Value
         _ => "",
     };
     let help = match kind {
-        E::MinItems { .. } | E::MinProperties { .. } => "add what is missing, or remove the key".to_owned(),
-        E::MinLength { .. } => "write a text, or remove the key".to_owned(),
+        E::MinItems { .. } | E::MinProperties { .. } => "add an entry".to_owned(),
+        E::MinLength { .. } => "write a text".to_owned(),
         E::MaxItems { .. } | E::MaxProperties { .. } | E::MaxLength { .. } => "shorten it".to_owned(),
         E::UniqueItems => "remove one of the two".to_owned(),
         E::PropertyNames { .. } | E::FalseSchema | E::Not { .. } => "remove it".to_owned(),

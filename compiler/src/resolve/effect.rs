@@ -9,6 +9,9 @@ use crate::source::Spanned;
 use super::policy::strange_server;
 use super::{Inputs, Resolver};
 
+/// More rules than people write; a list of so many is generated, and comparing them would take too long.
+const MANY_RULES: usize = 2000;
+
 impl Resolver<'_> {
     /// What denies or allows nothing that isn't denied or allowed without it.
     pub(super) fn check_effects(
@@ -18,6 +21,10 @@ impl Resolver<'_> {
         default: Verdict,
         read_only: bool,
     ) {
+        // Each is held against each.
+        if deny.len() + allow.len() > MANY_RULES {
+            return;
+        }
         for (index, rule) in deny.iter().enumerate() {
             if let Some(other) = covering(deny, index) {
                 let why = format!("`{}` denies that too", shown(other.value.as_str()));

@@ -7,6 +7,7 @@ use crate::code::Code;
 use crate::config::{self, Config, Text};
 use crate::diagnostic::{Diagnostic, closest};
 use crate::interpolate::{Reference, Template};
+use crate::lint;
 use crate::plan::{Agent, Http, LEAD, Plugin, Search, Serve};
 use crate::source::{Span, Spanned};
 
@@ -190,6 +191,7 @@ impl Resolver<'_> {
                     )
                 })
                 .collect();
+            self.diagnostics.extend(lint::plugin(plugin));
             let output = self.plugin_output(&name.value);
             plugins.push(Plugin { name: valid.value, command, env, activate: plugin.activate.unwrap_or(true), output });
         }

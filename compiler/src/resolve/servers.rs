@@ -159,7 +159,7 @@ impl Resolver<'_> {
         let workspaces = entry.workspaces.iter().flatten().map(|glob| self.path(glob, "workspaces")).collect();
         Some(Server {
             name: name?.value,
-            description: entry.description.clone(),
+            description: entry.description.as_ref().map(|text| text.value.clone()),
             origin,
             launch: launch?,
             tools,
@@ -244,6 +244,7 @@ impl Resolver<'_> {
         }
         let entry = Spanned::new(builtin_entry(builtin, overrides, at), at);
         self.check_version(overrides, &entry);
+        self.diagnostics.extend(lint::variables(overrides.env.iter().flatten()));
         self.server(&entry, Some(name), mcp, Origin::Builtin)
     }
 
@@ -289,7 +290,7 @@ fn builtin_entry(builtin: &Builtin, overrides: &Overrides, at: Span) -> ServerEn
     env.extend(overrides.env.clone().unwrap_or_default());
     ServerEntry {
         name: Some(overrides.name.clone()),
-        description: Some(builtin.description.clone()),
+        description: Some(Spanned::new(builtin.description.clone(), at)),
         command: Some(Spanned::new(builtin.runner.command().to_owned(), at)),
         args: Some(Spanned::new(builtin.launch_args(version).iter().map(|arg| text(arg)).collect(), at)),
         env: Some(Spanned::new(env, at)),

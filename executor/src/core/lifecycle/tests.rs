@@ -70,6 +70,15 @@ fn on_call_starts_it_again_and_on_failure_at_once() {
     assert!(matches!(life.state(), State::Waiting { attempt: 2, .. }), "{:?}", life.state());
 }
 
+/// The plan has decided: `required` alone says nothing here.
+#[test]
+fn a_required_process_that_is_not_to_come_back_stays_down() {
+    let mut life = lifecycle("command: x, required: true, restart: never");
+    life.on(Event::Start { unmet: None }, 0.5);
+    life.on(Event::ConnectFailed(Epoch(1), "gone".into()), 0.5);
+    assert_eq!(life.state().word(), "failed");
+}
+
 #[test]
 fn a_required_server_is_never_given_up_on() {
     let mut life = lifecycle("command: x, required: true");
