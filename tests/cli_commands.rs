@@ -49,6 +49,8 @@ fn wrong_usage_is_exit_2_on_stderr() {
         &["nonsense"],
         &["lock", "--chekc"],
         &["lock", "--check", "--offline"],
+        &["validate", "--profile", "a/b"],
+        &["lock", "--profile", ""],
         &["run"],
         &["search"],
         &["search", "x", "--limit", "many"],
