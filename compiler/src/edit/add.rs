@@ -84,7 +84,7 @@ fn replace(body: &str, range: std::ops::Range<usize>, new: &str) -> String {
     format!("{}{new}{}", &body[..range.start], &body[range.end..])
 }
 
-/// `key:`, `key: null` or `key: []` becomes a block list; a comment behind the key stays there.
+/// `key:`, `key: null` or `key: []` becomes a block list; a comment behind the key, or before the value, stays there.
 fn below_key(original: &Original<'_>, root: Option<&Node>, key: &Entry, entry: &Value) -> Result<String, Refused> {
     let body = original.body;
     let colon = place::colon(body, key).ok_or(Refused::Shape("no colon stands behind the key of the list"))?;
@@ -95,7 +95,13 @@ fn below_key(original: &Original<'_>, root: Option<&Node>, key: &Entry, entry: &
     let key_column = column(body, key.key_at.start);
     let deeper = root.and_then(|root| place::list_indent(body, root)).unwrap_or(2);
     let item = original.lines(&Style::default().item(entry, key_column + deeper));
-    let head = format!("{}{}", &body[..=colon], rest.trim_end());
+    // A comment or an anchor may stand before the value, and then both stay on their lines.
+    let before = if value.start == value.end { "" } else { &body[colon + 1..value.start] };
+    let head = match (before.trim().is_empty(), rest.trim().is_empty()) {
+        (true, _) => format!("{}{}", &body[..=colon], rest.trim_end()),
+        (false, true) => body[..value.start].trim_end().to_owned(),
+        (false, false) => format!("{}{}", &body[..value.start], rest.trim()),
+    };
     Ok(splice_lines(original, &head, &item, after))
 }
 

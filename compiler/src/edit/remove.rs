@@ -106,7 +106,7 @@ fn candidates(original: &Original<'_>, key: &Entry, index: usize) -> Result<Vec<
     let dash = place::dash(body, item).ok_or(Refused::Shape("no dash stands before the entry"))?;
     let (start, end) = (line_start(body, dash), place::item_end(body, item, dash));
     if let [_] = items {
-        return Ok(vec![empty_list(original, key, start, end)?]);
+        return empty_list(original, key, start, end);
     }
     let mut ranges = Vec::new();
     // Of two blank lines that would meet, one goes too.
@@ -139,7 +139,9 @@ fn out_of_brackets(body: &str, key: &Entry, items: &[Node], index: usize) -> Str
 }
 
 /// Without its only item a list is written `[]`, since a key with nothing behind it would be an error.
-fn empty_list(original: &Original<'_>, key: &Entry, start: usize, end: usize) -> Result<String, Refused> {
+///
+/// A comment may follow the key, or an anchor, which has to stand before the brackets.
+fn empty_list(original: &Original<'_>, key: &Entry, start: usize, end: usize) -> Result<Vec<String>, Refused> {
     let body = original.body;
     let colon = place::colon(body, key).ok_or(Refused::Shape("no colon stands behind the key of the list"))?;
     let rest = &body[end..];
@@ -147,5 +149,7 @@ fn empty_list(original: &Original<'_>, key: &Entry, start: usize, end: usize) ->
     if rest.is_empty() && !body.ends_with('\n') {
         between = between.strip_suffix('\n').map_or(between, |head| head.strip_suffix('\r').unwrap_or(head));
     }
-    Ok(format!("{} []{between}{rest}", &body[..=colon]))
+    let (anchor, blank) = between.split_at(between.trim_end().len());
+    let head = &body[..=colon];
+    Ok(vec![format!("{head} []{between}{rest}"), format!("{head}{anchor} []{blank}{rest}")])
 }

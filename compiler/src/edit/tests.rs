@@ -63,6 +63,11 @@ fn an_empty_list_becomes_a_block() {
         "mcp_servers: []\n  # - command: npx\n  #   args: [x]\nversion: 1\n",
         &format!("mcp_servers:\n{ITEM}  # - command: npx\n  #   args: [x]\nversion: 1\n"),
     );
+    // What stands between the key and the value stays.
+    added("mcp_servers: # ours\n  []\nversion: 1\n", &format!("mcp_servers: # ours\n{ITEM}version: 1\n"));
+    added("mcp_servers: # ours\n  [] # none\n", &format!("mcp_servers: # ours\n  # none\n{ITEM}"));
+    added("mcp_servers:\n  # ours\n  ~\n", &format!("mcp_servers:\n  # ours\n{ITEM}"));
+    added("mcp_servers: &all []\nversion: 1\n", &format!("mcp_servers: &all\n{ITEM}version: 1\n"));
     added("mcp: {servers: []}\n", "mcp: {servers: [{ name: new, command: npx, args: [\"-y\", pkg@1.0] }]}\n");
 }
 
