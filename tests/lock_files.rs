@@ -90,6 +90,41 @@ fn many_at_once_leave_one_whole_file_and_nothing_else() {
     assert_eq!(left, ["config.lock.json", "config.yml"]);
 }
 
+/// Whoever reads meanwhile sees one lock or the other, never a part of both.
+#[test]
+fn a_lock_is_replaced_whole() {
+    let script = json!({ "tools": ["a"], "tools_file": "tool.json" });
+    let project = Project::new(&config(&[scripted("s", &script, json!({}))], json!({})));
+    let tool = |words: &str| {
+        json!({ "name": "b", "description": words.repeat(20_000), "inputSchema": { "type": "object" } }).to_string()
+    };
+    let mut whole = std::collections::BTreeSet::new();
+    for words in ["one ", "another "] {
+        project.write("tool.json", &tool(words));
+        whole.insert(project.lock());
+    }
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut reads = 0;
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                assert!(whole.contains(&project.read(LOCK)), "a lock that was never written");
+                reads += 1;
+            }
+            reads
+        });
+        for words in ["one ", "another ", "one "] {
+            project.replace("tool.json", &tool(words));
+            let both: Vec<_> = (0..2)
+                .map(|_| project.command(&["lock", "-q"]).stdout(std::process::Stdio::null()).spawn().unwrap())
+                .collect();
+            both.into_iter().for_each(|mut child| assert!(child.wait().unwrap().success()));
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(reader.join().unwrap() > 0);
+    });
+}
+
 #[test]
 fn a_server_that_cannot_be_reached_is_kept_or_dropped_and_said() {
     let fine = json!({ "tools": ["a", "b"] });

@@ -65,6 +65,9 @@ fn no_command_shows_a_secret() {
     let lock = project.read("config.lock.json");
     assert_hidden("the lock", &lock, &CANARIES);
     assert!(lock.contains("knows ${CANARY_TOKEN} and "), "{lock}");
+    // Where it was is said: in a text it is replaced, and what is named by one is left out.
+    assert!(locked.err.contains("the value of a secret was hidden in the instructions, the tool leak"), "{locked:?}");
+    assert_eq!(locked.err.matches("its name or its schema holds the value of ${").count(), 4, "{locked:?}");
     for args in [
         &["validate", "-vv"][..],
         &["validate", "--env"],
@@ -78,6 +81,14 @@ fn no_command_shows_a_secret() {
         &["export", "--to", "codex", "--direct"],
         &["export", "--to", "codex"],
         &["lock", "--check", "-vv"],
+        &["lock", "--check", "--live", "-vv"],
+        &["lock", "--check", "--live", "--json"],
+        &["diff", "-vv"],
+        &["diff", "--live", "-vv"],
+        &["diff", "--live", "--format", "json"],
+        &["test", "-vv"],
+        &["explain", "mcp__leaky__leak"],
+        &["explain", "mcp__leaky__key", "--json"],
         &["lock", "--offline", "-vv"],
         &["render", "-vv"],
         &["render", "--json"],

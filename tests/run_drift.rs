@@ -100,6 +100,35 @@ fn an_injected_instruction_is_quarantined_on_every_route() {
     }
 }
 
+/// Nothing may slip through while a server is being connected: what it says then decides, not what was locked.
+#[test]
+fn a_call_that_waits_for_its_server_is_judged_by_what_the_server_says_then() {
+    for how in [&[][..], &["--locked"], &["--frozen"]] {
+        let project = project(true, &json!({}));
+        let gate = project.pipe("gate");
+        let mut config: Value = serde_json::from_str(&project.read("config.yml")).unwrap();
+        let script =
+            json!({ "tools": ["a", "become"], "tools_file": "tool.json", "gate": gate, "log": project.path("log") });
+        config["mcp_servers"][0]["env"]["SCRIPT"] = json!(script.to_string());
+        project.write("config.yml", &config.to_string());
+        assert_eq!(project.run(&["lock", "--offline"]).code, 0);
+        project.write("tool.json", &tool(INJECTED));
+        let mut client = Client::start(&project, how);
+        let direct = client.send("tools/call", json!({ "name": "mcp__s__mail", "arguments": {} }));
+        let bridged =
+            client.send("tools/call", json!({ "name": "call_mcp_tool", "arguments": { "name": "mcp__s__mail" } }));
+        let honest = client.send("tools/call", json!({ "name": "mcp__s__a", "arguments": {} }));
+        support::release(&gate);
+        for asked in [direct, bridged] {
+            let answer: Value = serde_json::from_str(&client.raw_answer(asked)).unwrap();
+            assert_eq!(answer["error"]["message"], "unknown tool: mcp__s__mail", "{answer}");
+        }
+        assert_eq!(client.answer(honest)["result"]["content"][0]["text"], "a done");
+        client.end();
+        assert!(!project.read("log").contains("\"mail\""), "it was called");
+    }
+}
+
 #[test]
 fn a_changed_list_is_judged_as_a_first_one_is_and_a_new_lock_settles_it() {
     let project = project(false, &json!({}));
@@ -151,6 +180,29 @@ fn reactions_are_the_policys() {
     let denied = client.error("tools/call", json!({ "name": "mcp__s__a" }));
     assert!(denied["message"].as_str().unwrap().contains("unknown tool"), "{denied}");
     client.end();
+}
+
+#[test]
+fn where_the_config_moved_on_only_servers_that_are_started_as_before_are_held_to_the_lock() {
+    let script = json!({ "tools": ["a"], "tools_file": "tool.json" });
+    let both = |second: &Value| {
+        config(&[scripted("s", &script, json!({ "defer": false })), scripted("t", &script, second.clone())], json!({}))
+    };
+    let project = Project::new(&both(&json!({ "defer": false })));
+    project.write("tool.json", &tool(HONEST));
+    project.lock();
+    project.write("tool.json", &tool(INJECTED));
+    let mut moved: Value = serde_json::from_str(&both(&json!({ "defer": false }))).unwrap();
+    moved["mcp_servers"][1]["args"].as_array_mut().unwrap().push(json!("--other"));
+    project.write("config.yml", &moved.to_string());
+    let mut client = Client::start(&project, &[]);
+    client.logged("lock-stale", 0);
+    client.logged("tool.quarantined: s: mail: ", 0);
+    client.logged("server.connected: t", 0);
+    let names = client.names_when(|names| names.contains(&"mcp__t__mail".to_owned()));
+    assert!(!names.contains(&"mcp__s__mail".to_owned()), "{names:?}");
+    let log = client.end();
+    assert!(!log.contains("tool.quarantined: t"), "{log}");
 }
 
 #[test]

@@ -275,6 +275,27 @@ fn the_order_of_connecting_shows_nowhere() {
     assert_eq!(seen[0].len(), 6);
 }
 
+/// NAM-05: a name never changes its owner, so it isn't given before it is known whose it is.
+#[test]
+fn a_plain_name_waits_for_the_server_that_comes_first() {
+    let project = Project::new("");
+    let gate = project.pipe("gate");
+    let first = scripted("one", &json!({ "tools": ["same", "a"], "gate": gate }), eager(json!({})));
+    let second = scripted("two", &json!({ "tools": ["same", "pid"] }), eager(json!({})));
+    project.write("config.yml", &config(&[first, second], json!({ "mcp": { "naming": "{tool}" } })));
+    let mut client = Client::start(&project, &[]);
+    client.logged("server.connected: two", 0);
+    // Not known yet whose `same` is: it is nobody's.
+    let denied = client.error("tools/call", json!({ "name": "same" }));
+    assert!(denied["message"].as_str().unwrap().starts_with("unknown tool"), "{denied}");
+    release(&gate);
+    client.logged("server.connected: one", 0);
+    let names = client.names_when(|names| names.len() == 4);
+    let plain: Vec<_> = names.iter().filter(|name| name.starts_with("same")).collect();
+    assert!(plain[0] == "same" && plain[1].starts_with("same_"), "{names:?}");
+    client.end();
+}
+
 #[test]
 fn one_bad_tool_is_left_out_alone() {
     let bad = [

@@ -353,6 +353,22 @@ impl Observed {
         self.map(change, &|raw| json::map_texts(raw, change))
     }
 
+    /// Takes every item out that `why` has something against, which is asked with its name and its text.
+    pub fn set_apart(&mut self, why: impl Fn(&str, &str) -> Option<Quarantined>) {
+        let mut apart = Vec::new();
+        let mut keep = |name: &str, raw: &RawValue| match why(name, raw.get()) {
+            Some(bad) => {
+                apart.push(bad);
+                false
+            }
+            None => true,
+        };
+        self.tools.retain(|tool| keep(&tool.known.name, &tool.raw));
+        self.prompts.retain(|prompt| keep(&prompt.known.name, &prompt.raw));
+        self.resource_templates.retain(|template| keep(&template.known.uri_template, &template.raw));
+        self.quarantined.extend(apart);
+    }
+
     fn map<'a>(
         &mut self,
         change: &impl Fn(&str) -> Cow<'a, str>,

@@ -38,6 +38,13 @@ pub fn main() {
         script["tools"] = json!([
             tool("leak").to_string(),
             tool("refuse").to_string(),
+            tool(&format!("get {all}")).to_string(),
+            json!({ "name": "key", "inputSchema": { "type": "object", "properties": { all.clone(): {} } } })
+                .to_string(),
+            json!({ "name": "enum", "inputSchema": { "type": "object", "properties": { "x": { "enum": [all] } } } })
+                .to_string(),
+            json!({ "name": "meta", "_meta": { "name": all, "uri": all }, "inputSchema": { "type": "object" } })
+                .to_string(),
             json!({ "name": all, "inputSchema": [] }).to_string()
         ]);
         script["all"] = json!(all);

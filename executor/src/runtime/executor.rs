@@ -16,7 +16,7 @@ use super::program::Program;
 use super::server::Command;
 use super::supervisor::{Message, Reloaded, Supervisor};
 use super::view::View;
-use crate::core::gate::{Allowed, Call};
+use crate::core::gate::{Allowed, Call, Denied, still_allowed};
 use crate::core::lifecycle::State;
 use crate::core::results::{self, Cap};
 use crate::event::Event;
@@ -55,6 +55,9 @@ pub enum CallError {
         /// Its `timeout_seconds`.
         seconds: f64,
     },
+    /// The server has been connected meanwhile, and what it says now is not offered.
+    #[error(transparent)]
+    Denied(#[from] Denied),
     /// A new plan denies a call that was in flight.
     #[error("stopped: a new plan no longer offers this tool")]
     NoLongerAllowed,
@@ -149,7 +152,7 @@ impl Executor {
         cancel: CancellationToken,
     ) -> Result<Box<RawValue>, CallError> {
         let (connection, _in_flight) = tokio::select! {
-            ready = self.ready(&call.get().server) => ready?,
+            ready = self.ready(call.get()) => ready?,
             () = cancel.cancelled() => {
                 return Err(connection::CallError::Cancelled { server: call.get().server.clone() }.into());
             }
@@ -194,8 +197,9 @@ impl Executor {
     /// The server's connection, and a token that keeps it open.
     async fn ready(
         &self,
-        name: &ServerName,
+        call: &Call,
     ) -> Result<(Connection, tokio_util::task::task_tracker::TaskTrackerToken), CallError> {
+        let name = &call.server;
         let mut views = self.views.clone();
         // The attempt after which we asked for another one.
         let mut wanted = None;
@@ -210,6 +214,8 @@ impl Executor {
             if let Some(connection) = &link.connection {
                 let token = link.calls.token();
                 if !link.calls.is_closed() && connection.ended().is_none() {
+                    // The connection and what was made of the server's words come in one view.
+                    still_allowed(&view.snapshot.catalog, call)?;
                     return Ok((connection.clone(), token));
                 }
                 // Replaced or lost between the view and now; the next view tells.

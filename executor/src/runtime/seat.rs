@@ -170,15 +170,19 @@ impl Seat {
         self.listing.as_ref().filter(|_| !matches!(self.current.state, State::Unmet { .. }))
     }
 
+    /// Whether its tools are known, it was tried once, or it won't be.
+    pub(super) fn is_settled(&self) -> bool {
+        let current = &self.current;
+        current.tried || self.listing.is_some() || matches!(current.state, State::Parked | State::Unmet { .. })
+    }
+
     pub(super) fn health(&self) -> Health {
         let current = &self.current;
         let observed = current.observed.as_ref();
         Health {
             state: current.state.clone(),
             attempts: current.attempts,
-            settled: current.tried
-                || self.listing.is_some()
-                || matches!(current.state, State::Parked | State::Unmet { .. }),
+            settled: self.is_settled(),
             quarantined: observed.map(|observed| observed.quarantined.clone()).unwrap_or_default(),
             warnings: observed.map(|observed| observed.warnings.clone()).unwrap_or_default(),
         }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use mcplan_compiler::interpolate::{Reference, Template};
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::plan::{Launch, Plugin, Server};
+use mcplan_compiler::secret::{name_looks_secret, value_looks_secret};
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::environment;
@@ -271,6 +272,20 @@ impl Mask {
         // Where one value holds another, the longer one is what was meant.
         entries.sort_by_key(|(value, _)| std::cmp::Reverse(value.expose_secret().len()));
         Self { entries: Arc::new(entries) }
+    }
+
+    /// The label of a value in `text` that is a secret, rather than a setting such as a folder's name: by the name of its
+    /// variable, by its looks, or because it stands in a file of its own.
+    pub fn secret_in(&self, text: &str) -> Option<&str> {
+        let is_secret = |value: &str, label: &str| {
+            let name = label.trim_start_matches("${").trim_end_matches('}');
+            name.starts_with("file:") || name_looks_secret(name) || value_looks_secret(value)
+        };
+        let found = |(value, label): &&(SecretString, String)| {
+            let value = value.expose_secret();
+            text.contains(value) && is_secret(value, label)
+        };
+        self.entries.iter().find(found).map(|(_, label)| label.as_str())
     }
 
     /// `text` with every value replaced by its label.

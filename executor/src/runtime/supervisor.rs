@@ -17,7 +17,7 @@ use super::program::Program;
 use super::seat::{Instance, Seat, drain_limit};
 use super::server::{Begin, Command, LADDER, Report, ServerTask, Slots};
 use super::view::View;
-use crate::core::catalog::Catalog;
+use crate::core::catalog::{Catalog, Listing};
 use crate::core::lifecycle::State;
 use crate::core::reconcile::{Step, reconcile};
 use crate::core::snapshot::Snapshot;
@@ -179,6 +179,8 @@ impl Supervisor {
     fn take(&mut self, report: Report) {
         let Some(seat) = self.seats.get_mut(&report.server) else { return };
         let server = report.server.clone();
+        // Whoever is settled now may be what others waited for to be named.
+        self.stale |= !self.program.plan.naming.separates_servers();
         let Some(news) = seat.take(report) else { return };
         if let Some(old) = news.replaced {
             self.leaving.push((old, drain_limit(&self.program.plan, &server)));
@@ -252,9 +254,7 @@ impl Supervisor {
 
     fn publish(&mut self) {
         if self.stale {
-            let listings = self.seats.iter().filter_map(|(name, seat)| Some((name.clone(), seat.listing()?.clone())));
-            let listings = listings.collect::<BTreeMap<_, _>>();
-            let catalog = Catalog::build(&self.program.plan, &listings);
+            let catalog = Catalog::build(&self.program.plan, &self.listings());
             if !catalog.same(&self.catalog) {
                 self.catalog = Arc::new(catalog);
             }
@@ -278,6 +278,15 @@ impl Supervisor {
             instance.retire(drain);
             self.retired.push(instance);
         }
+    }
+
+    /// What the servers list. Where names don't tell servers apart, the first in config order keeps a plain name: what
+    /// comes after one that isn't known yet can't be named, or a name would change its owner.
+    fn listings(&self) -> BTreeMap<ServerName, Listing> {
+        let plan = &self.program.plan;
+        let in_order = plan.servers.iter().filter_map(|server| self.seats.get(&server.name));
+        let named = in_order.take_while(|seat| plan.naming.separates_servers() || seat.is_settled());
+        named.filter_map(|seat| Some((seat.current.server.clone(), seat.listing()?.clone()))).collect()
     }
 
     /// Everything at once and in parallel; whatever is left when the tasks are joined was killed by them.

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use mcplan_compiler::name::ServerName;
-use mcplan_compiler::observed::Observed;
+use mcplan_compiler::observed::{Observed, Quarantined};
 use mcplan_compiler::plan::{Limits, Server};
 use rmcp::model::RequestId;
 use rmcp::service::RunningService;
@@ -190,7 +190,7 @@ impl Connection {
 
 impl Inner {
     /// What the server reported, without values of secrets in its texts: it is listed, locked and shown. Names and keys
-    /// stay as they are, since calls are made by them.
+    /// stay as they are, since calls are made by them; an item that shows a secret there is left out.
     fn masked(&self, mut observed: Observed) -> Observed {
         let changed = observed.map_texts(&|said| std::borrow::Cow::Owned(self.mask.apply(said).into_owned()));
         if !changed.is_empty() {
@@ -198,6 +198,11 @@ impl Inner {
             let changed = self.mask.apply(&changed);
             observed.warnings.push(format!("the value of a secret was hidden in {changed}"));
         }
+        observed.set_apart(|name, raw| {
+            let label = self.mask.secret_in(raw)?;
+            let reason = format!("its name or its schema holds the value of {label}");
+            Some(Quarantined { name: self.mask.apply(name).into_owned(), reason })
+        });
         observed
     }
 

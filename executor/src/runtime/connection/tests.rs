@@ -457,22 +457,23 @@ async fn many_calls_at_once_each_get_their_own_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn secrets_are_hidden_in_texts_and_never_in_names() {
+async fn secrets_are_hidden_in_texts_and_what_is_named_by_one_is_left_out() {
     let server = fake_server(json!({}));
     let (attempt, mut fake, _events) = dial(&server);
     let script = async {
         fake.shake_hands(r#"{"tools":{}}"#).await;
         let list = fake.expect("tools/list").await;
-        fake.answer(&list, r#"{"tools":[{"name":"get_hunter2-secret","description":"of hunter2-secret","inputSchema":{"type":"object","properties":{"hunter2-secret":{"enum":["hunter2-secret"]}}}}]}"#).await;
+        fake.answer(&list, r#"{"tools":[{"name":"get","description":"of hunter2-secret","inputSchema":{"type":"object"}},{"name":"get_hunter2-secret","inputSchema":{"type":"object"}},{"name":"key","inputSchema":{"type":"object","properties":{"hunter2-secret":{}}}},{"name":"enum","inputSchema":{"type":"object","properties":{"x":{"enum":["hunter2-secret"]}}}}]}"#).await;
         fake
     };
     let (outcome, mut fake) = tokio::join!(attempt, script);
     let (connection, observed) = outcome.unwrap();
-    assert_eq!(
-        observed.tools[0].raw.get(),
-        r#"{"name":"get_hunter2-secret","description":"of ${TOKEN}","inputSchema":{"type":"object","properties":{"hunter2-secret":{"enum":["hunter2-secret"]}}}}"#
-    );
-    assert_eq!(observed.warnings, ["the value of a secret was hidden in the tool get_${TOKEN}"]);
+    let raw: Vec<_> = observed.tools.iter().map(|tool| tool.raw.get()).collect();
+    assert_eq!(raw, [r#"{"name":"get","description":"of ${TOKEN}","inputSchema":{"type":"object"}}"#]);
+    assert_eq!(observed.warnings, ["the value of a secret was hidden in the tool get"]);
+    let apart: Vec<_> = observed.quarantined.iter().map(|bad| (bad.name.as_str(), bad.reason.as_str())).collect();
+    let reason = "its name or its schema holds the value of ${TOKEN}";
+    assert_eq!(apart, [("get_${TOKEN}", reason), ("key", reason), ("enum", reason)]);
     let call = tool_call("get", json!({}));
     let script = async {
         let request = fake.expect("tools/call").await;

@@ -212,6 +212,7 @@ impl Handler {
             Err(CallError::Connection(ConnectionError::Server { code, message, data, .. })) => {
                 Err(ErrorData::new(ErrorCode(code), message, data))
             }
+            Err(CallError::Denied(denied)) => Err(refuse(&denied)),
             // The tool may work the next time, so the model is told rather than the client alone.
             Err(error) => Ok(text_result(&error.to_string(), true)),
         }
