@@ -238,13 +238,30 @@ fn a_lock_that_cannot_be_used_is_one_clear_error_everywhere() {
     let lock = project.lock();
     let newer = lock.replace("\"lock_version\": 1", "\"lock_version\": 2");
     let tampered = lock.replace("does a", "does b");
+    let none = lock.replace("\"lock_version\": 1", "\"lock_version\": 0");
+    // As a merge leaves it that kept both sides.
+    let edited = |edit: &dyn Fn(&mut Value)| {
+        let mut value: Value = serde_json::from_str(&lock).unwrap();
+        edit(&mut value);
+        value.to_string()
+    };
+    let double = |list: &mut Value| {
+        let list = list.as_array_mut().unwrap();
+        list.push(list[0].clone());
+    };
+    let twice = edited(&|lock| double(&mut lock["catalog"]["s"]["tools"]));
+    let server_twice = edited(&|lock| double(&mut lock["plan"]["servers"]));
     for (text, says) in [
         (&lock[..lock.len() / 2], "config.lock.json: the lock can't be read: EOF while parsing"),
         ("", "config.lock.json: the lock can't be read: EOF while parsing"),
         (
             "<<<<<<< HEAD\n",
-            "config.lock.json: the lock can't be read: expected value (line 1, column 1); lock again, or take it from version control",
+            "config.lock.json: the lock can't be read: version control left the marks of a conflict in it (line 1, column 1); lock again, or take it from version control",
         ),
+        ("[1]", "config.lock.json: the lock can't be read: it is no JSON object"),
+        (&none, "config.lock.json: the lock can't be read: there is no `lock_version` 0"),
+        (&twice, "config.lock.json: the lock can't be read: the tool `a` of `s` is in it twice"),
+        (&server_twice, "config.lock.json: the lock can't be read: the server `s` is in it twice"),
         ("{}", "config.lock.json: the lock can't be read: missing field `lock_version`"),
         (
             &newer,
@@ -268,6 +285,16 @@ fn a_lock_that_cannot_be_used_is_one_clear_error_everywhere() {
                 "{args:?}: {}",
                 ran.err
             );
+        }
+        // What is to be kept of it would be lost, and what a later mcplan wrote too.
+        for args in [&["lock", "--offline"][..], &["lock", "--server", "s"], &["lock"]] {
+            if args.len() > 1 || text == newer {
+                let ran = project.run(args);
+                assert_eq!((ran.code, project.read(LOCK).as_str()), (2, text), "{args:?} {ran:?}");
+            }
+        }
+        if text == newer {
+            continue;
         }
         // Locking again mends it.
         let again = project.run(&["lock"]);
@@ -306,7 +333,7 @@ fn what_cannot_be_locked_is_said_and_the_rest_is_locked() {
     let project = Project::new(&config(&[scripted("s", &script, json!({}))], json!({})));
     let ran = project.run(&["lock"]);
     assert_eq!((ran.code, &*ran.out), (0, "wrote config.lock.json: 1 server, 1 tool\n"), "{ran:?}");
-    assert!(ran.err.starts_with("warning: s: the tool huge can't be used: 10000"), "{ran:?}");
+    assert!(ran.err.starts_with("warning: s: the tool huge is left out: 10000"), "{ran:?}");
 }
 
 #[test]

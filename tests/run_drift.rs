@@ -206,6 +206,16 @@ fn where_the_config_moved_on_only_servers_that_are_started_as_before_are_held_to
 }
 
 #[test]
+fn a_lock_that_goes_away_is_told_of() {
+    let project = project(false, &json!({}));
+    let client = Client::start(&project, &[]);
+    client.logged("server.connected: s", 0);
+    std::fs::remove_file(project.path("config.lock.json")).unwrap();
+    client.logged("WARN lock-gone: there is no lock any more", 0);
+    client.end();
+}
+
+#[test]
 fn without_a_lock_nothing_is_drift() {
     let project = project(false, &json!({}));
     std::fs::remove_file(project.path("config.lock.json")).unwrap();

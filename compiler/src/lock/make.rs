@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Filtered, LOCK_VERSION, Lock, LockedList, LockedServer, REVISION};
+use super::{Change, Class, Context, Filtered, Found, LOCK_VERSION, Lock, LockedList, LockedServer, REVISION, changes};
 use crate::name::ServerName;
 use crate::observed::{Entry, Observed};
 use crate::plan::{Plan, Server};
@@ -20,6 +20,8 @@ pub struct Made {
     pub without_text: Vec<(ServerName, String)>,
     /// Servers that say to be of another version than their launch pins: the pinned one and theirs.
     pub other_version: Vec<(ServerName, String, String)>,
+    /// What servers say otherwise than before in a way that an attack would look like, and what is locked from now on.
+    pub suspicious: Vec<(ServerName, Change)>,
 }
 
 /// Makes a lock. Where a digest is unchanged, the text of `old` stays, so that locking twice changes nothing.
@@ -55,7 +57,14 @@ pub fn make(plan: Plan, sources: Vec<String>, observed: BTreeMap<ServerName, Obs
         catalog.insert(name.clone(), locked);
     }
     let lock = Lock { lock_version: LOCK_VERSION, revision: REVISION, sources, plan, catalog };
-    Made { lock, kept, missing, without_text, other_version }
+    let names = lock.names();
+    let locked_anew = observed.keys().filter_map(|name| Some((name, old?.catalog.get(name)?, lock.catalog.get(name)?)));
+    let changed = locked_anew.flat_map(|(name, was, is)| {
+        let found = changes(was, &Found::from(is), &Context { server: name, names: &names });
+        found.into_iter().filter(|change| change.class() == Class::Suspicious).map(|change| (name.clone(), change))
+    });
+    let suspicious = changed.collect();
+    Made { lock, kept, missing, without_text, other_version, suspicious }
 }
 
 fn lock_server(plan: &Plan, server: &Server, observed: &Observed, before: Option<&LockedServer>) -> LockedServer {

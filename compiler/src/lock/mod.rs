@@ -12,7 +12,7 @@ pub use change::{Change, Class, Context, Found, Item, PHRASES, Rule, Verdict, ch
 pub use drift::{Drift, DriftKind};
 pub use make::{Made, make};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,29 @@ pub struct Lock {
     /// Every decision of the compiler.
     pub plan: Plan,
     /// What each server reported, for the servers that were reached.
+    #[serde(deserialize_with = "unique")]
     pub catalog: BTreeMap<ServerName, LockedServer>,
+}
+
+/// A map in which no key stands twice.
+fn unique<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<ServerName, LockedServer>, D::Error> {
+    struct Unique;
+    impl<'de> serde::de::Visitor<'de> for Unique {
+        type Value = BTreeMap<ServerName, LockedServer>;
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a map of servers")
+        }
+        fn visit_map<A: serde::de::MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+            let mut map = BTreeMap::new();
+            while let Some((name, server)) = entries.next_entry::<ServerName, _>()? {
+                if map.insert(name.clone(), server).is_some() {
+                    return Err(serde::de::Error::custom(format_args!("the server `{name}` is in it twice")));
+                }
+            }
+            Ok(map)
+        }
+    }
+    deserializer.deserialize_map(Unique)
 }
 
 /// What one server reported.
@@ -174,11 +196,42 @@ impl Lock {
             let reason = whole.rsplit_once(" at line ").map_or(&*whole, |(reason, _)| reason);
             LockError::Broken { reason: one_line(reason, 200).into_owned(), line: error.line(), column: error.column() }
         };
+        let at_start = |reason: &str| LockError::Broken { reason: reason.to_owned(), line: 1, column: 1 };
+        if let Some(line) = text.lines().position(|line| line.starts_with("<<<<<<< ")) {
+            let reason = "version control left the marks of a conflict in it".to_owned();
+            return Err(LockError::Broken { reason, line: line + 1, column: 1 });
+        }
+        if !text.trim_start().is_empty() && !text.trim_start().starts_with('{') {
+            return Err(at_start("it is no JSON object"));
+        }
         let Versioned { lock_version } = serde_json::from_str(text).map_err(broken)?;
         if lock_version > u64::from(LOCK_VERSION) {
             return Err(LockError::Newer { found: lock_version });
         }
-        serde_json::from_str(text).map_err(broken)
+        if lock_version == 0 {
+            return Err(at_start("there is no `lock_version` 0"));
+        }
+        let lock: Self = serde_json::from_str(text).map_err(broken)?;
+        match lock.doubled() {
+            Some(what) => Err(at_start(&format!("{what} is in it twice"))),
+            None => Ok(lock),
+        }
+    }
+
+    /// What stands in it twice, as after a merge that kept both sides.
+    fn doubled(&self) -> Option<String> {
+        let mut servers = BTreeSet::new();
+        let server = self.plan.servers.iter().find(|server| !servers.insert(&server.name));
+        if let Some(server) = server {
+            return Some(format!("the server `{}`", server.name));
+        }
+        self.catalog.iter().find_map(|(name, server)| {
+            let mut tools = BTreeSet::new();
+            let kept = server.tools.0.iter().map(|tool| tool.known.name.as_str());
+            let tool =
+                kept.chain(server.filtered.iter().map(|tool| tool.name.as_str())).find(|tool| !tools.insert(*tool))?;
+            Some(format!("the tool `{}` of `{name}`", one_line(tool, 60)))
+        })
     }
 
     /// The text of the file: two-space JSON with our own keys sorted, what servers said in their order, and a final

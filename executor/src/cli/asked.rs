@@ -62,7 +62,8 @@ fn told(name: &ServerName, result: &Result<Observed, ConnectError>) {
     }
     observed.warnings.iter().for_each(|warning| report::warning(format_args!("{name}: {warning}")));
     for bad in &observed.quarantined {
-        report::warning(format_args!("{name}: the tool {} can't be used: {}", bad.name, bad.reason));
+        let tool = if bad.name.is_empty() { "(no name)" } else { &bad.name };
+        report::warning(format_args!("{name}: the tool {tool} is left out: {}", bad.reason));
     }
 }
 

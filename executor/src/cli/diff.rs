@@ -50,6 +50,9 @@ impl DiffCommand {
         let counter = tokens::counter().ok();
         let differs = diff(Side { lock: &before, snapshot: &was }, Side { lock: &after, snapshot: &is }, counter);
         match self.format {
+            Format::Human if differs.is_empty() && !reached_all => {
+                report::result("nothing changes in what could be found out\n");
+            }
             Format::Human => report::result(human(&differs)),
             Format::Json => {
                 let json = serde_json::to_string(&differs)?;

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::asked::Asked;
 use super::project::{Project, Which};
-use super::report::{self, Outcome, counted};
+use super::report::{self, CouldNot, Outcome, counted};
 use crate::runtime::connection::ConnectError;
 
 /// Write config.lock.json: what was decided, and what each server says of its tools
@@ -72,11 +72,18 @@ impl LockCommand {
     }
 
     fn write(&self, project: &Project, plan: Plan, sources: Vec<String>) -> anyhow::Result<Outcome> {
-        // A lock that can't be read is no base to build on, but it is no reason to stop either.
-        let old = project.read_lock().unwrap_or_else(|problem| {
-            report::warning(format_args!("{problem}; it is made anew"));
-            None
-        });
+        // A lock that can't be read is no base to build on. Where it is to be built on, or where a later mcplan wrote it,
+        // that is a reason to stop: what is in it would be lost.
+        let old = match project.read_lock() {
+            Ok(old) => old,
+            Err(problem) if self.offline || self.server.is_some() || problem.is_newer => {
+                return Err(CouldNot::new(problem.to_string()).into());
+            }
+            Err(problem) => {
+                report::warning(format_args!("{problem}; it is made anew"));
+                None
+            }
+        };
         let asked = if self.offline { Asked::default() } else { Asked::of(project, &plan, self.server.as_deref())? };
         asked.tell_failed();
         let Asked { reached, failed } = asked;
@@ -102,6 +109,9 @@ fn tell(project: &Project, made: &Made, failed: &[(ServerName, ConnectError)], w
         ));
     }
     tell_without_text(made);
+    for (name, change) in &made.suspicious {
+        report::warning(format_args!("{name}: {change}; it is locked now, so look at it before you commit it"));
+    }
     for (name, pinned, said) in &made.other_version {
         report::warning(format_args!(
             "{name}: its launch pins the version {pinned}, and the server says that it is {}; see that it is what you mean",
@@ -148,8 +158,10 @@ const LARGE_BYTES: usize = 900 * 1024;
 struct Differences {
     /// Between what is locked and what the config compiles to.
     plan: Vec<Drift>,
-    /// The servers that answer and of which nothing is locked.
+    /// Enabled servers of which nothing is locked.
     not_locked: Vec<ServerName>,
+    /// Those of them that answer.
+    answering: Vec<ServerName>,
     /// Between what is locked of servers and what they say, when they were asked.
     servers: Vec<(ServerName, Vec<Change>)>,
     /// The servers that can't be reached.
@@ -166,18 +178,22 @@ impl Differences {
             Some((name.clone(), changes(locked, &found, &Context { server: name, names: &names })))
         });
         // A server that was never reached has no entry; one whose launch changed is told of by the plan.
-        let not_locked =
-            |name: &ServerName| !lock.catalog.contains_key(name) && lock.plan.server(name.as_str()).is_some();
+        let enabled = plan.servers.iter().filter(|server| plan.enabled && server.enabled).map(|server| &server.name);
+        let not_locked: Vec<_> = enabled
+            .filter(|name| !lock.catalog.contains_key(*name) && lock.plan.server(name.as_str()).is_some())
+            .cloned()
+            .collect();
         Self {
             plan: lock.check(plan, sources),
-            not_locked: asked.reached.keys().filter(|name| not_locked(name)).cloned().collect(),
+            answering: not_locked.iter().filter(|name| asked.reached.contains_key(*name)).cloned().collect(),
+            not_locked,
             servers: changed.filter(|(_, changes)| !changes.is_empty()).collect(),
             unreached: asked.failed.into_iter().map(|(name, error)| (name, error.to_string())).collect(),
         }
     }
 
     fn outcome(&self) -> Outcome {
-        if !self.plan.is_empty() || !self.not_locked.is_empty() || !self.servers.is_empty() {
+        if !self.plan.is_empty() || !self.answering.is_empty() || !self.servers.is_empty() {
             Outcome::DoesNotHold
         } else if !self.unreached.is_empty() {
             Outcome::CouldNotFindOut
@@ -189,7 +205,12 @@ impl Differences {
     fn print(&self, project: &Project) {
         let (lock, config) = (project.lock.display(), project.config.display());
         self.plan.iter().for_each(|drift| report::result(format_args!("{drift}\n")));
-        for name in &self.not_locked {
+        let silent: Vec<_> = self.not_locked.iter().filter(|name| !self.answering.contains(name)).collect();
+        if !silent.is_empty() {
+            let names: Vec<_> = silent.iter().map(|name| name.as_str()).collect();
+            report::warning(format_args!("nothing is locked of {}", names.join(", ")));
+        }
+        for name in &self.answering {
             report::result(format_args!("{name}: it answers, and nothing of it is locked\n"));
         }
         for (server, changes) in &self.servers {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use mcplan_compiler::document::MAX_BYTES;
 use mcplan_compiler::include::profile_path;
-use mcplan_compiler::lock::Lock;
+use mcplan_compiler::lock::{Lock, LockError};
 use mcplan_compiler::source::{ReadError, Sources};
 use mcplan_compiler::{Compilation, Options, compile_with};
 
@@ -279,11 +279,13 @@ impl Project {
 /// # Errors
 /// When it can't be read or isn't a lock of this version.
 pub(super) fn read_lock_file(path: &Path) -> Result<Option<Lock>, LockProblem> {
-    let problem = |reason: String| LockProblem { path: path.to_owned(), reason };
+    let problem = |reason: String, is_newer| LockProblem { path: path.to_owned(), reason, is_newer };
     match std::fs::read_to_string(path) {
-        Ok(text) => Lock::read(&text).map(Some).map_err(|error| problem(error.to_string())),
+        Ok(text) => Lock::read(&text)
+            .map(Some)
+            .map_err(|error| problem(error.to_string(), matches!(error, LockError::Newer { .. }))),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(problem(error.to_string())),
+        Err(error) => Err(problem(error.to_string(), false)),
     }
 }
 
@@ -297,6 +299,8 @@ fn file_name(path: &Path) -> String {
 pub(super) struct LockProblem {
     path: PathBuf,
     reason: String,
+    /// A later mcplan wrote it.
+    pub(super) is_newer: bool,
 }
 
 /// Files on disk: the config by its own path, everything else relative to its directory.

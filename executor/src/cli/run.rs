@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use mcplan_compiler::Compilation;
-use mcplan_compiler::plan::Budget;
+use mcplan_compiler::lock::Lock;
+use mcplan_compiler::plan::{Budget, Plan};
 use mcplan_compiler::prompt_template::Template;
 use tokio_util::sync::CancellationToken;
 
@@ -185,7 +186,7 @@ fn load(project: &Project, trust: Trust) -> Loaded {
         judge(project, trust, compilation)
     });
     let (program, warnings) = match judged {
-        Ok((program, stale)) => (Ok(program), stale.into_iter().collect()),
+        Ok((program, warnings)) => (Ok(program), warnings),
         Err(refused) => (Err(refused.to_string()), Vec::new()),
     };
     Loaded { program, files, warnings }
@@ -221,19 +222,15 @@ pub(super) enum Refused {
 
 /// The program of a compilation, with the lock, as far as it still speaks of the plan's servers; and what to say when it
 /// no longer fits.
-fn judge(
-    project: &Project,
-    trust: Trust,
-    compilation: Option<Compilation>,
-) -> Result<(Program, Option<String>), Refused> {
+fn judge(project: &Project, trust: Trust, compilation: Option<Compilation>) -> Result<(Program, Vec<String>), Refused> {
     let lock = project.read_lock().map_err(|problem| CouldNot::new(problem.to_string()))?;
-    let (plan, lock, stale) = match (compilation, lock) {
+    let (plan, lock, mut warnings) = match (compilation, lock) {
         (_, None) if trust != Trust::Config => {
             return Err(Refused::Lock(format!("no lock here ({}): run 'mcplan lock'", project.lock.display())));
         }
         (None, lock) => {
             let plan = lock.as_ref().map(|lock| lock.plan.clone());
-            (plan.ok_or_else(|| CouldNot::new("there is neither a config nor a lock"))?, lock, None)
+            (plan.ok_or_else(|| CouldNot::new("there is neither a config nor a lock"))?, lock, Vec::new())
         }
         (Some(compilation), lock) => {
             let Some(plan) = compilation.plan.clone() else { return Err(Refused::Config(Box::new(compilation))) };
@@ -250,7 +247,7 @@ fn judge(
             }
             let stale = (!drifts.is_empty())
                 .then(|| format!("lock-stale: {path} doesn't fit the config any more; run 'mcplan lock'"));
-            (plan, lock, stale)
+            (plan, lock, stale.into_iter().collect())
         }
     };
     let template =
@@ -258,19 +255,32 @@ fn judge(
     if matches!(plan.prompt.budget, Budget::Tokens(_)) {
         tokens::counter().map_err(|error| CouldNot::new(error.to_string()))?;
     }
+    warnings.extend(lock.as_ref().and_then(|lock| nothing_locked(&plan, lock, trust)));
     let program = Program {
         plan: Arc::new(plan),
         baseline: lock.map(|lock| Arc::new(Baseline::new(lock, trust != Trust::Config))),
         template: Arc::new(template),
         places: Arc::new(Places::of_machine(&project.directory)),
     };
-    Ok((program, stale))
+    Ok((program, warnings))
+}
+
+/// What to say of servers that a lock says nothing of.
+fn nothing_locked(plan: &Plan, lock: &Lock, trust: Trust) -> Option<String> {
+    let enabled = plan.servers.iter().filter(|server| plan.enabled && server.enabled);
+    let unknown: Vec<_> = enabled
+        .filter(|server| lock.baseline_of(plan, &server.name).is_none())
+        .map(|server| server.name.as_str())
+        .collect();
+    let so =
+        if trust == Trust::Config { "nothing that they say counts as drift" } else { "none of their tools is served" };
+    (!unknown.is_empty()).then(|| format!("not-locked: the lock knows nothing of {}; {so}", unknown.join(", ")))
 }
 
 /// The program of a project at start.
 pub(super) fn program(project: &Project, trust: Trust, compilation: Option<Compilation>) -> Result<Program, Refused> {
-    let (program, stale) = judge(project, trust, compilation)?;
-    stale.iter().for_each(|stale| tracing::warn!("{stale}"));
+    let (program, warnings) = judge(project, trust, compilation)?;
+    warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     Ok(program)
 }
 

@@ -27,7 +27,7 @@ pub const SHUTDOWN: Duration = Duration::from_secs(5);
 /// A running plan. Clones are handles to the same one.
 #[derive(Clone, Debug)]
 pub struct Executor {
-    began_with: Arc<str>,
+    began_with: (Arc<str>, bool),
     views: watch::Receiver<Arc<View>>,
     messages: mpsc::Sender<Message>,
 }
@@ -71,16 +71,16 @@ impl Executor {
     ///
     /// The task ends when it is shut down or the last handle is gone; await it after [`Executor::shutdown`].
     pub fn start(program: Program, context: Context) -> (Self, JoinHandle<()>) {
-        let began_with = super::reload::digest(&program).into();
+        let began_with = (super::reload::digest(&program).into(), program.baseline.is_some());
         let (supervisor, views) = Supervisor::start(program, Arc::new(context));
         let (messages, inbox) = mpsc::channel(64);
         let task = tokio::spawn(supervisor.run(inbox));
         (Self { began_with, views, messages }, task)
     }
 
-    /// Digest of the program that it was started with.
-    pub(super) fn program_digest(&self) -> String {
-        self.began_with.to_string()
+    /// Digest of the program that it was started with, and whether that has a lock.
+    pub(super) fn began_with(&self) -> (String, bool) {
+        (self.began_with.0.to_string(), self.began_with.1)
     }
 
     /// What there is at this moment.

@@ -132,5 +132,8 @@ fn speak(mut command: Command, config: &str, mask: &Mask) -> Result<String, Plug
         let stderr = if shown.is_empty() { String::new() } else { format!(": {shown}") };
         return Err(PluginError::Ended { status: process::Exit::from(status).to_string(), stderr });
     }
-    String::from_utf8(printed).map_err(|_| PluginError::Failed("it printed something that is not UTF-8".to_owned()))
+    let printed = String::from_utf8(printed)
+        .map_err(|_| PluginError::Failed("it printed something that is not UTF-8".to_owned()))?;
+    // It is locked. What it hands on of its own secrets becomes the reference again, which its servers can use as well.
+    Ok(mask.apply(&printed).into_owned())
 }

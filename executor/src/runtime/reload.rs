@@ -26,7 +26,8 @@ pub type Load = Arc<dyn Fn() -> Loaded + Send + Sync>;
 
 /// Follows the files of a program until nothing can change any more; without a watcher only SIGHUP has them read.
 pub async fn follow(executor: Executor, mut watcher: Option<Watcher>, load: Load, mut signals: Signals) {
-    let mut judged = Judged { serving: executor.program_digest(), rejected: None };
+    let (serving, is_locked) = executor.began_with();
+    let mut judged = Judged { serving, rejected: None, is_locked };
     // Something may have changed between the first reading and the watch.
     let mut look = watcher.is_some();
     loop {
@@ -74,6 +75,8 @@ async fn read_and_watch(load: &Load, mut watcher: Option<&mut Watcher>) -> Loade
 struct Judged {
     serving: String,
     rejected: Option<String>,
+    /// Whether what serves has a lock.
+    is_locked: bool,
 }
 
 impl Judged {
@@ -96,8 +99,12 @@ impl Judged {
             return self.reject(report);
         }
         self.rejected = None;
+        let is_locked = program.baseline.is_some();
         if executor.reload(program).await.is_some() {
             self.serving = digest;
+            if std::mem::replace(&mut self.is_locked, is_locked) && !is_locked {
+                tracing::warn!("lock-gone: there is no lock any more, so nothing that servers say counts as drift");
+            }
             loaded.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         }
     }
