@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Close, Closed, Connection, Event, Inner, Service};
 use crate::runtime::process::{self, Exit, Tail};
 use crate::runtime::secrets::Mask;
-use crate::runtime::transport::http::Watch;
+use crate::runtime::transport::remote::Watch;
 use crate::runtime::transport::tap::Notices;
 
 /// How long a process may take to end after its stream has, to be told from one that only closed its stdout.
@@ -258,16 +258,20 @@ impl Task {
     async fn reason(&self, end: &End) -> String {
         match end {
             End::Asked => "it was closed".to_owned(),
-            End::Lost => {
-                let cause = self.attended.watch.as_ref().and_then(|watch| watch.failure());
-                let cause = cause.map_or_else(|| "no answer".to_owned(), |cause| cause.to_string());
-                format!("the server can't be reached: {}", self.inner.mask.apply(&cause))
-            }
+            End::Lost => self.told().unwrap_or_else(|| "the server can't be reached".to_owned()),
             End::Exited | End::StreamEnded if self.attended.is_process() => match self.attended.own_end().await {
                 Some(exit) => format!("the process ended ({exit})"),
                 None => "the process closed its stdout".to_owned(),
             },
-            End::Exited | End::StreamEnded => "the server closed the connection".to_owned(),
+            End::Exited | End::StreamEnded => {
+                self.told().unwrap_or_else(|| "the server closed the connection".to_owned())
+            }
         }
+    }
+
+    /// Why the connection ended, as far as the transport knows.
+    fn told(&self) -> Option<String> {
+        let reason = self.attended.watch.as_ref()?.ended()?;
+        Some(self.inner.mask.apply_excerpt(reason))
     }
 }

@@ -19,8 +19,9 @@ use tokio_util::sync::CancellationToken;
 use super::error::{CallError, Limit};
 use super::{Connection, Inner};
 use crate::core::gate::{Allowed, Call};
-use crate::runtime::transport::http::{HttpError, Repeatable};
 use crate::runtime::transport::raw::{self, Stand};
+use crate::runtime::transport::remote::HttpError;
+use crate::runtime::transport::streamable::Repeatable;
 use crate::runtime::transport::tap::{Progress, Watcher};
 
 /// Progress that waits for a slow caller before some is left out.
@@ -233,6 +234,7 @@ impl Inner {
                     let cause = format!("it can't be reached: {cause}");
                     CallError::Lost { server, reason: self.mask.apply(&cause).into_owned() }
                 }
+                Some(forgotten @ HttpError::Forgotten) => CallError::Lost { server, reason: forgotten.to_string() },
                 Some(error) => CallError::Http { server, cause: self.mask.apply_excerpt(&error.to_string()) },
                 None if self.process => self.lost().await,
                 None => CallError::Http { server, cause: self.mask.apply_excerpt(&error.error.to_string()) },
@@ -272,10 +274,20 @@ async fn until(at: Option<Instant>) {
     }
 }
 
-/// What our HTTP client said, inside what rmcp made of it.
+/// What went wrong on the way to a remote server, out of what rmcp made of it.
 pub(super) fn http_error(error: &DynamicTransportError) -> Option<HttpError> {
+    if let Some(error) = error.error.downcast_ref::<HttpError>() {
+        return Some(error.clone());
+    }
+    let broken = |cause: String| Some(HttpError::Broken(cause));
     match error.error.downcast_ref::<StreamableHttpError<HttpError>>()? {
         StreamableHttpError::Client(error) => Some(error.clone()),
-        other => Some(HttpError::Broken(other.to_string())),
+        StreamableHttpError::SessionExpired => broken("it does not know the session, also not a new one".to_owned()),
+        StreamableHttpError::SessionRecoveryTimeout => broken("it gave no new session in time".to_owned()),
+        StreamableHttpError::ReinitializationFailed(error) => {
+            broken(format!("it refused a new session: {}", error.message))
+        }
+        StreamableHttpError::ControlRequestTimeout => broken("it did not take the message in time".to_owned()),
+        other => broken(other.to_string()),
     }
 }

@@ -1,15 +1,18 @@
 //! Why a connection or a call failed: the real cause, in words that say what to do. No secret value in any of it.
 
 use mcplan_compiler::name::ServerName;
+use mcplan_compiler::plan::TransportKind;
 use serde_json::Value;
 
 use crate::runtime::process::{Exit, NotFound};
 use crate::runtime::secrets::SecretError;
-use crate::runtime::transport::http::BadHeader;
+use crate::runtime::transport::remote::{BadHeader, meaning};
 
 /// Where a connection is on its way to being ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
+    /// The way to where messages can be said.
+    Open,
     /// The handshake.
     Initialize,
     /// Asking for tools.
@@ -26,6 +29,7 @@ impl Step {
     /// What was going on, as it follows "while".
     fn doing(self) -> &'static str {
         match self {
+            Self::Open => "opening the connection",
             Self::Initialize => "waiting for the answer to `initialize`",
             Self::Tools => "listing its tools",
             Self::Prompts => "listing its prompts",
@@ -141,7 +145,7 @@ pub enum ConnectError {
         sent: Vec<String>,
     },
     /// It answered with an HTTP status that says no.
-    #[error("server `{server}` answered HTTP {status}{}", detail(.body))]
+    #[error("server `{server}` answered HTTP {status}{}{}", detail(.body), advice(*.transport, *.status))]
     Status {
         /// The server.
         server: ServerName,
@@ -149,6 +153,16 @@ pub enum ConnectError {
         status: u16,
         /// The start of the body.
         body: String,
+        /// How it was spoken to.
+        transport: TransportKind,
+    },
+    /// It is somewhere else.
+    #[error("server `{server}` answered {cause}")]
+    Redirect {
+        /// The server.
+        server: ServerName,
+        /// Status, address, and why it isn't followed.
+        cause: String,
     },
     /// Nothing listens there.
     #[error("server `{server}` can't be reached: {cause}")]
@@ -200,7 +214,7 @@ impl ConnectError {
             Self::HungUp { .. } => "hung_up",
             Self::TimedOut { .. } => "timeout",
             Self::Unauthorized { .. } => "unauthorized",
-            Self::Status { .. } => "http_status",
+            Self::Status { .. } | Self::Redirect { .. } => "http_status",
             Self::Unreachable { .. } => "unreachable",
             Self::Refused { .. } => "refused",
             Self::Version { .. } => "protocol_version",
@@ -219,6 +233,7 @@ impl ConnectError {
             | Self::NotFound { .. }
             | Self::Directory { .. }
             | Self::Unauthorized { .. }
+            | Self::Redirect { .. }
             | Self::Version { .. } => false,
             Self::Status { status, .. } => *status >= 500 || matches!(status, 404 | 408 | 425 | 429),
             Self::Spawn { .. }
@@ -256,6 +271,22 @@ fn credentials(sent: &[String]) -> String {
 
 fn detail(body: &str) -> String {
     if body.is_empty() { String::new() } else { format!(": {body}") }
+}
+
+/// What to do about a status, given how the server was spoken to.
+fn advice(transport: TransportKind, status: u16) -> &'static str {
+    match (transport, status) {
+        (TransportKind::Sse, 404..=406) => {
+            "; it offers no event stream there: see `url`; a newer server needs `transport: streamable_http`"
+        }
+        (TransportKind::StreamableHttp, 404 | 405) => {
+            "; nothing takes MCP messages there: see `url`; an older server needs `transport: sse`"
+        }
+        (TransportKind::Websocket, 200..=299 | 400..=406 | 426) => {
+            "; it does not switch to a websocket there: see `url` and `transport`"
+        }
+        _ => meaning(status),
+    }
 }
 
 /// Which limit stopped a call.

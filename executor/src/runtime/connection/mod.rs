@@ -8,7 +8,9 @@ mod attend;
 mod call;
 mod discover;
 mod error;
+mod establish;
 mod host;
+mod launch;
 mod open;
 
 use std::collections::{BTreeMap, HashSet};
@@ -35,7 +37,7 @@ pub use open::{connect, connect_unless};
 
 use crate::runtime::process::Exit;
 use crate::runtime::secrets::{Mask, Sources};
-use crate::runtime::transport::http;
+use crate::runtime::transport::remote;
 use host::Host;
 
 /// What a connection needs to know besides its server.
@@ -79,7 +81,7 @@ impl Context {
 
     /// The one HTTP client of all connections.
     fn http(&self) -> Result<reqwest::Client, String> {
-        self.http.get_or_init(|| http::client().map_err(|error| error.to_string())).clone()
+        self.http.get_or_init(|| remote::client().map_err(|error| error.to_string())).clone()
     }
 }
 

@@ -16,6 +16,7 @@ use tokio::io::{
 mod http;
 #[cfg(unix)]
 mod process;
+mod sse;
 
 pub(super) fn server(launch: Value, limits: Value) -> Server {
     let mut all = json!({

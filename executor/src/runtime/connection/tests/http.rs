@@ -66,6 +66,9 @@ impl Remote {
 
 fn respond(status: u16, kind: &str, body: String, session: Option<usize>) -> Response {
     let mut response = Response::builder().status(status);
+    if kind == "location" {
+        return response.header("location", body).body(Body::empty()).unwrap();
+    }
     if !kind.is_empty() {
         response = response.header("content-type", kind);
     }
@@ -277,7 +280,34 @@ async fn an_answer_over_the_limit_fails_its_call_alone() {
     remote.instead("tools/call", 200, "application/json", &long);
     let error = call(&connection, "write").await.unwrap_err();
     assert!(matches!(error, CallError::TooLong { .. }), "{error}");
+    let event = long.replacen('{', "data: {", 1) + "\n\n";
+    remote.instead("tools/call", 200, "text/event-stream", &event);
+    let error = call(&connection, "write").await.unwrap_err();
+    assert!(matches!(error, CallError::TooLong { .. }), "{error}");
     assert_eq!(call(&connection, "write").await.unwrap(), ODD);
+    server.abort();
+}
+
+#[tokio::test]
+async fn redirects_are_followed_within_the_origin_only() {
+    let (remote, url, server) = Remote::start(TOOLS).await;
+    let (outcome, _events) = dial_http(&remote_server(&url, json!({}))).await;
+    let (connection, _) = outcome.unwrap();
+    remote.instead("tools/call", 307, "location", "/mcp");
+    assert_eq!(call(&connection, "write").await.unwrap(), ODD, "with its body and its session");
+    assert_eq!(remote.count("tools/call"), 2);
+    remote.instead("tools/call", 308, "location", "https://elsewhere.example/mcp?key=hunter2-secret");
+    let error = call(&connection, "write").await.unwrap_err().to_string();
+    assert!(error.contains("a redirect to https://elsewhere.example/mcp, which is not followed because"), "{error}");
+    server.abort();
+}
+
+#[tokio::test]
+async fn tls_where_there_is_none_is_told_in_plain_words() {
+    let (_remote, url, server) = Remote::start(TOOLS).await;
+    let error = dial_http(&remote_server(&url.replace("http://", "https://"), json!({}))).await.0.unwrap_err();
+    let expected = "server `fake` can't be reached: it does not speak TLS there; if it is a server without it, its `url` starts with `http://`";
+    assert_eq!(error.to_string(), expected);
     server.abort();
 }
 
