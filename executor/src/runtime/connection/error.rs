@@ -45,16 +45,6 @@ pub enum ConnectError {
     /// A reference has no value.
     #[error("{0}")]
     Secret(#[from] SecretError),
-    /// A transport that this version can't speak.
-    #[error(
-        "server `{server}` uses the transport `{transport}`, which this version can't speak; use streamable_http if the server offers it"
-    )]
-    Transport {
-        /// The server.
-        server: ServerName,
-        /// Its canonical spelling.
-        transport: &'static str,
-    },
     /// A header that can't be sent.
     #[error("{0}")]
     Header(#[from] BadHeader),
@@ -207,7 +197,7 @@ impl ConnectError {
     pub fn class(&self) -> &'static str {
         match self {
             Self::Secret(_) => "secret",
-            Self::Header(_) | Self::Url { .. } | Self::Transport { .. } => "config",
+            Self::Header(_) | Self::Url { .. } => "config",
             Self::NotFound { .. } => "command_not_found",
             Self::Directory { .. } | Self::Spawn { .. } => "spawn",
             Self::Exited { .. } => "exited",
@@ -229,7 +219,6 @@ impl ConnectError {
             Self::Secret(_)
             | Self::Header(_)
             | Self::Url { .. }
-            | Self::Transport { .. }
             | Self::NotFound { .. }
             | Self::Directory { .. }
             | Self::Unauthorized { .. }

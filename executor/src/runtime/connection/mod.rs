@@ -37,7 +37,7 @@ pub use open::{connect, connect_unless};
 
 use crate::runtime::process::Exit;
 use crate::runtime::secrets::{Mask, Sources};
-use crate::runtime::transport::remote;
+use crate::runtime::transport::remote::Clients;
 use host::Host;
 
 /// What a connection needs to know besides its server.
@@ -45,7 +45,7 @@ use host::Host;
 pub struct Context {
     environment: BTreeMap<String, String>,
     directory: PathBuf,
-    http: OnceLock<Result<reqwest::Client, String>>,
+    clients: OnceLock<Result<Clients, String>>,
 }
 
 impl Context {
@@ -54,7 +54,7 @@ impl Context {
     pub fn new(environment: BTreeMap<String, String>, directory: impl Into<PathBuf>) -> Self {
         let directory = directory.into();
         let directory = std::path::absolute(&directory).unwrap_or(directory);
-        Self { environment, directory, http: OnceLock::new() }
+        Self { environment, directory, clients: OnceLock::new() }
     }
 
     /// With the environment of this process, as far as it is UTF-8.
@@ -79,9 +79,9 @@ impl Context {
         Sources { environment: &self.environment, directory: &self.directory }
     }
 
-    /// The one HTTP client of all connections.
-    fn http(&self) -> Result<reqwest::Client, String> {
-        self.http.get_or_init(|| remote::client().map_err(|error| error.to_string())).clone()
+    /// The HTTP clients of all connections.
+    fn clients(&self) -> Result<Clients, String> {
+        self.clients.get_or_init(|| Clients::new().map_err(|error| error.to_string())).clone()
     }
 }
 

@@ -23,6 +23,7 @@ use crate::runtime::transport::sse::Sse;
 use crate::runtime::transport::stdio::{Mouth, Stdio};
 use crate::runtime::transport::streamable;
 use crate::runtime::transport::tap::{Notices, Odd};
+use crate::runtime::transport::websocket::Websocket;
 
 /// Connects `server` and asks what it has, all within its `timeout_seconds`; the clock starts here.
 ///
@@ -49,10 +50,6 @@ pub async fn connect_unless(
     events: mpsc::Sender<Event>,
     given_up: CancellationToken,
 ) -> Result<(Connection, Observed), ConnectError> {
-    if matches!(server.launch, Launch::Websocket(_)) {
-        let transport = server.launch.kind().as_str();
-        return Err(ConnectError::Transport { server: server.name.clone(), transport });
-    }
     let (opened, mask) = secrets::open(server, context.sources())?;
     match opened {
         Opened::Stdio { command, args, env, cwd } => {
@@ -131,21 +128,28 @@ async fn over_http(
     given_up: CancellationToken,
 ) -> Result<(Connection, Observed), ConnectError> {
     let url = parsed(server, url)?;
-    let client = context.http().map_err(|cause| ConnectError::Protocol { server: server.name.clone(), cause })?;
-    let requests = Requests::new(client, headers)?;
+    let clients = context.clients().map_err(|cause| ConnectError::Protocol { server: server.name.clone(), cause })?;
+    let requests = |client| Requests::new(client, headers);
     let (notices, watch) = (Arc::new(Notices::default()), Arc::new(Watch::default()));
     let mut attended = Attended::remote(notices.clone(), watch.clone());
     attended.given_up = given_up;
+    let (report, cause) =
+        (reporter(mask.clone(), events.clone(), remote_noise), |error| http_cause(server, &mask, error));
     match &server.launch {
+        Launch::Websocket(_) => {
+            let requests = requests(clients.switching)?;
+            let opening = async { Websocket::open(&requests, &url, watch, report).await.map_err(cause) };
+            establish(server, mask.clone(), opening, attended, events).await
+        }
         Launch::Sse(_) => {
-            let report = reporter(mask.clone(), events.clone(), remote_noise);
-            let cause = |error| http_cause(server, &mask, error);
+            let requests = requests(clients.any)?;
             let opening = async { Sse::open(requests, &url, watch, report).await.map_err(cause) };
             establish(server, mask.clone(), opening, attended, events).await
         }
         _ => {
+            let requests = requests(clients.any)?;
             let opening = async { Ok(streamable::transport(requests, url, notices, watch)) };
-            establish(server, mask, opening, attended, events).await
+            establish(server, mask.clone(), opening, attended, events).await
         }
     }
 }

@@ -17,6 +17,7 @@ mod http;
 #[cfg(unix)]
 mod process;
 mod sse;
+mod websocket;
 
 pub(super) fn server(launch: Value, limits: Value) -> Server {
     let mut all = json!({

@@ -1,7 +1,7 @@
 //! Messages of a server, on their way to and from rmcp: rmcp keeps request ids and sessions, the texts stay texts.
 //!
-//! `raw` hands every result on as it stands; `stdio`, `streamable` and `sse` carry messages, the latter two with what
-//! `remote` and `events` know of HTTP; `tap` stands between them and rmcp and takes what must stay in order.
+//! `raw` hands every result on as it stands; `stdio`, `streamable`, `sse` and `websocket` carry messages, all but the first
+//! with what `remote` and `events` know of HTTP; `tap` stands between them and rmcp and takes what must stay in order.
 
 mod events;
 mod line;
@@ -11,6 +11,7 @@ pub(crate) mod sse;
 pub(crate) mod stdio;
 pub(crate) mod streamable;
 pub(crate) mod tap;
+pub(crate) mod websocket;
 
 /// Longest message that is taken from a server, in bytes.
 pub const MESSAGE_MAX: usize = 16 * 1024 * 1024;

@@ -17,6 +17,8 @@ pub(super) const EVENTS: &str = "text/event-stream";
 
 /// Most of an error's body that is read, in bytes.
 pub(super) const ERROR_MAX: usize = 64 * 1024;
+/// How long the body of an error may take.
+const BODY_TIME: Duration = Duration::from_secs(2);
 /// Redirects of one request that are followed.
 const REDIRECTS_MAX: usize = 5;
 
@@ -100,10 +102,12 @@ impl HttpError {
 /// A cause from deep inside the HTTP or TLS implementation, and what it means for who wrote the config.
 fn in_words(cause: &str) -> String {
     if cause.contains("InvalidContentType") || cause.contains("corrupt message") {
-        return "it does not speak TLS there; if it is a server without it, its `url` starts with `http://`".to_owned();
+        return "it does not speak TLS there; if it is a server without it, its `url` starts with `http://` or `ws://`"
+            .to_owned();
     }
     if cause.contains("invalid HTTP version") {
-        return "what it answers is no HTTP; if it speaks TLS there, its `url` starts with `https://`".to_owned();
+        return "what it answers is no HTTP; if it speaks TLS there, its `url` starts with `https://` or `wss://`"
+            .to_owned();
     }
     if cause.contains("UnknownIssuer") {
         return format!(
@@ -270,8 +274,9 @@ pub(super) async fn start_of_body(response: Response, limit: usize) -> Vec<u8> {
 /// An answer that says no, with the start of its body.
 pub(super) async fn status_of(response: Response) -> HttpError {
     let status = response.status();
-    let body = start_of_body(response, ERROR_MAX).await;
-    refusal(status, &body)
+    // What says no has no reason to go on and on.
+    let body = tokio::time::timeout(BODY_TIME, start_of_body(response, ERROR_MAX)).await;
+    refusal(status, &body.unwrap_or_default())
 }
 
 /// The same, of a body that has been read.
@@ -287,18 +292,29 @@ pub(super) fn one_line(text: &str) -> String {
     }
 }
 
-/// An HTTP client that many connections share: rustls with ring, no redirects but ours.
-///
-/// # Errors
-/// When the system's certificates can't be read.
-pub(crate) fn client() -> Result<reqwest::Client, reqwest::Error> {
-    // Fails when one is installed already, and then that one is right.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder()
-        .redirect(reqwest::redirect::Policy::none())
-        .connect_timeout(Duration::from_secs(30))
-        .user_agent(concat!("mcplan/", env!("CARGO_PKG_VERSION")))
-        .build()
+/// The HTTP clients that all connections share: rustls with ring, no redirects but ours.
+#[derive(Clone, Debug)]
+pub(crate) struct Clients {
+    /// For requests.
+    pub(crate) any: reqwest::Client,
+    /// For what becomes a websocket: only HTTP/1.1 can switch.
+    pub(crate) switching: reqwest::Client,
+}
+
+impl Clients {
+    /// # Errors
+    /// When the system's certificates can't be read.
+    pub(crate) fn new() -> Result<Self, reqwest::Error> {
+        // Fails when one is installed already, and then that one is right.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = || {
+            reqwest::Client::builder()
+                .redirect(reqwest::redirect::Policy::none())
+                .connect_timeout(Duration::from_secs(30))
+                .user_agent(concat!("mcplan/", env!("CARGO_PKG_VERSION")))
+        };
+        Ok(Self { any: client().build()?, switching: client().http1_only().build()? })
+    }
 }
 
 #[cfg(test)]

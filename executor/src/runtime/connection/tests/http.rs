@@ -306,7 +306,7 @@ async fn redirects_are_followed_within_the_origin_only() {
 async fn tls_where_there_is_none_is_told_in_plain_words() {
     let (_remote, url, server) = Remote::start(TOOLS).await;
     let error = dial_http(&remote_server(&url.replace("http://", "https://"), json!({}))).await.0.unwrap_err();
-    let expected = "server `fake` can't be reached: it does not speak TLS there; if it is a server without it, its `url` starts with `http://`";
+    let expected = "server `fake` can't be reached: it does not speak TLS there; if it is a server without it, its `url` starts with `http://` or `ws://`";
     assert_eq!(error.to_string(), expected);
     server.abort();
 }
