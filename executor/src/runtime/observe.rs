@@ -11,7 +11,7 @@ use mcplan_compiler::plan::{Launch, Plan, Server};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Duration, Instant};
 
-use super::connection::{self, ConnectError, Context};
+use super::connection::{self, ConnectError, Context, Terms};
 
 /// A first start may download a package, so each server has at least this long.
 const PATIENCE_SECONDS: f64 = 120.0;
@@ -36,7 +36,7 @@ pub async fn observe(
             async move {
                 // The semaphore is never closed.
                 let _slot = slots.acquire_owned().await;
-                (server.name.clone(), one(server, context).await)
+                (server.name.clone(), one(server, context, &Terms::of(plan)).await)
             }
         })
         .collect();
@@ -48,13 +48,13 @@ pub async fn observe(
     all
 }
 
-async fn one(server: &Server, context: &Context) -> Result<Observed, ConnectError> {
+async fn one(server: &Server, context: &Context, terms: &Terms) -> Result<Observed, ConnectError> {
     let mut patient = server.clone();
     patient.limits.timeout_seconds = patient.limits.timeout_seconds.max(PATIENCE_SECONDS);
     let (events, mut heard) = mpsc::channel(64);
     // What happens meanwhile is of no interest, but nobody may have to wait for us to hear it.
     let listener = tokio::spawn(async move { while heard.recv().await.is_some() {} });
-    let connected = connection::connect(&patient, context, events).await;
+    let connected = connection::connect(&patient, context, terms, events).await;
     let observed = match connected {
         Ok((connection, observed)) => {
             connection.close(Instant::now() + FAREWELL).await;

@@ -8,6 +8,7 @@ use mcplan_compiler::observed::Observed;
 use mcplan_compiler::plan::{Plan, Server};
 use mcplan_compiler::prompt_template::Template;
 
+use super::connection::Terms;
 use super::places::Places;
 use crate::core::baseline::Baseline;
 use crate::core::catalog::Listing;
@@ -36,6 +37,11 @@ pub struct Heard {
 }
 
 impl Program {
+    /// How its servers are connected.
+    pub fn terms(&self) -> Terms {
+        Terms::of(&self.plan)
+    }
+
     /// The words of a server with places named as the lock does.
     pub fn as_locked(&self, said: &Observed) -> Observed {
         let mut as_locked = said.clone();

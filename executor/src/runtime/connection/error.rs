@@ -48,6 +48,20 @@ pub enum ConnectError {
     /// A header that can't be sent.
     #[error("{0}")]
     Header(#[from] BadHeader),
+    /// The further certificates can't be used.
+    #[error("the certificates of `mcp.ca_bundle` ({path}) can't be used: {cause}")]
+    Certificates {
+        /// As the config writes it.
+        path: String,
+        /// What is wrong.
+        cause: String,
+    },
+    /// TLS can't be set up.
+    #[error("the certificates of this system can't be used: {cause}; `mcp.ca_bundle` may name a file with others")]
+    Tls {
+        /// What is wrong.
+        cause: String,
+    },
     /// A URL that can't be used.
     #[error("the url of server `{server}` can't be used: {cause}")]
     Url {
@@ -197,7 +211,7 @@ impl ConnectError {
     pub fn class(&self) -> &'static str {
         match self {
             Self::Secret(_) => "secret",
-            Self::Header(_) | Self::Url { .. } => "config",
+            Self::Header(_) | Self::Url { .. } | Self::Certificates { .. } | Self::Tls { .. } => "config",
             Self::NotFound { .. } => "command_not_found",
             Self::Directory { .. } | Self::Spawn { .. } => "spawn",
             Self::Exited { .. } => "exited",
@@ -219,6 +233,8 @@ impl ConnectError {
             Self::Secret(_)
             | Self::Header(_)
             | Self::Url { .. }
+            | Self::Certificates { .. }
+            | Self::Tls { .. }
             | Self::NotFound { .. }
             | Self::Directory { .. }
             | Self::Unauthorized { .. }

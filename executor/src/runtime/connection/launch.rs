@@ -35,7 +35,7 @@ pub(super) fn command_of(
     };
     let exposed = |secret: &SecretString| secret.expose_secret().to_owned();
     let declared = resolved.env.iter().map(|(name, value)| (name.clone(), exposed(value))).collect();
-    let environment = environment::of_child(stdio.environment, &context.environment, declared);
+    let environment = environment::of_child(stdio.environment, context.sources().environment, declared);
     if !resolved.cwd.is_dir() {
         let directory = mask.apply(&resolved.cwd.display().to_string()).into_owned();
         return Err(ConnectError::Directory { server: server.name.clone(), directory });

@@ -6,6 +6,7 @@
 
 mod attend;
 mod call;
+mod context;
 mod discover;
 mod error;
 mod establish;
@@ -13,14 +14,13 @@ mod host;
 mod launch;
 mod open;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::observed::Observed;
-use mcplan_compiler::plan::{Limits, Server};
+use mcplan_compiler::plan::Limits;
 use rmcp::model::RequestId;
 use rmcp::service::RunningService;
 use rmcp::{Peer, RoleClient};
@@ -31,59 +31,14 @@ use tokio_util::sync::CancellationToken;
 
 pub use crate::runtime::transport::tap::{Kind, Progress};
 pub use call::Operation;
+pub use context::{Context, Terms};
 pub use discover::{ITEMS_MAX, PAGES_MAX};
 pub use error::{CallError, ConnectError, Limit, Step};
 pub use open::{connect, connect_unless};
 
 use crate::runtime::process::Exit;
-use crate::runtime::secrets::{Mask, Sources};
-use crate::runtime::transport::remote::Clients;
+use crate::runtime::secrets::Mask;
 use host::Host;
-
-/// What a connection needs to know besides its server.
-#[derive(Debug)]
-pub struct Context {
-    environment: BTreeMap<String, String>,
-    directory: PathBuf,
-    clients: OnceLock<Result<Clients, String>>,
-}
-
-impl Context {
-    /// `environment` is our own, from which children inherit and references take their values; `directory` is the one
-    /// of the main file, from which relative paths are read.
-    pub fn new(environment: BTreeMap<String, String>, directory: impl Into<PathBuf>) -> Self {
-        let directory = directory.into();
-        let directory = std::path::absolute(&directory).unwrap_or(directory);
-        Self { environment, directory, clients: OnceLock::new() }
-    }
-
-    /// With the environment of this process, as far as it is UTF-8.
-    pub fn of_process(directory: impl Into<PathBuf>) -> Self {
-        let utf8 = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-            Some((name.into_string().ok()?, value.into_string().ok()?))
-        };
-        Self::new(std::env::vars_os().filter_map(utf8).collect(), directory)
-    }
-
-    /// Whether a variable is set and not empty.
-    pub fn is_set(&self, name: &str) -> bool {
-        self.environment.get(name).is_some_and(|value| !value.is_empty())
-    }
-
-    /// The first variable that the server's `when.env` asks for and that is not set.
-    pub fn unmet<'a>(&self, server: &'a Server) -> Option<&'a str> {
-        server.when_env.iter().map(|name| name.as_ref()).find(|name: &&str| !self.is_set(name))
-    }
-
-    pub(in crate::runtime) fn sources(&self) -> Sources<'_> {
-        Sources { environment: &self.environment, directory: &self.directory }
-    }
-
-    /// The HTTP clients of all connections.
-    fn clients(&self) -> Result<Clients, String> {
-        self.clients.get_or_init(|| Clients::new().map_err(|error| error.to_string())).clone()
-    }
-}
 
 /// What happens on a connection by itself.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,7 +4,6 @@ use mcplan_compiler::observed::Observed;
 use mcplan_compiler::plan::{Launch, Server};
 use reqwest::Url;
 use secrecy::{ExposeSecret as _, SecretString};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
@@ -14,7 +13,7 @@ use super::attend::Attended;
 use super::error::ConnectError;
 use super::establish::{establish, http_cause};
 use super::launch::{Resolved, command_of};
-use super::{Connection, Context, Event};
+use super::{Connection, Context, Event, Terms};
 use crate::runtime::process;
 use crate::runtime::secrets::{self, Mask, Opened};
 use crate::runtime::transport::MESSAGE_MAX;
@@ -35,9 +34,10 @@ use crate::runtime::transport::websocket::Websocket;
 pub async fn connect(
     server: &Server,
     context: &Context,
+    terms: &Terms,
     events: mpsc::Sender<Event>,
 ) -> Result<(Connection, Observed), ConnectError> {
-    connect_unless(server, context, events, CancellationToken::new()).await
+    connect_unless(server, context, terms, events, CancellationToken::new()).await
 }
 
 /// The same, until `given_up` is cancelled; then a process that was started is ended as gently as one that is ready.
@@ -47,6 +47,7 @@ pub async fn connect(
 pub async fn connect_unless(
     server: &Server,
     context: &Context,
+    terms: &Terms,
     events: mpsc::Sender<Event>,
     given_up: CancellationToken,
 ) -> Result<(Connection, Observed), ConnectError> {
@@ -61,7 +62,16 @@ pub async fn connect_unless(
             })?;
             over_process(server, mask, spawned, events, given_up).await
         }
-        Opened::Http { url, headers } => over_http(server, context, mask, (&url, &headers), events, given_up).await,
+        Opened::Http { url, headers } => {
+            let url = parsed(server, &url)?;
+            let clients = context.clients(terms)?;
+            let requests = |client| Requests::new(client, &headers);
+            let requests = match server.launch {
+                Launch::Websocket(_) => requests(clients.switching),
+                _ => requests(clients.any),
+            };
+            over_http(server, mask, (url, requests?), events, given_up).await
+        }
     }
 }
 
@@ -121,15 +131,11 @@ fn remote_noise(start: String) -> Event {
 
 async fn over_http(
     server: &Server,
-    context: &Context,
     mask: Mask,
-    (url, headers): (&SecretString, &BTreeMap<String, SecretString>),
+    (url, requests): (Url, Requests),
     events: mpsc::Sender<Event>,
     given_up: CancellationToken,
 ) -> Result<(Connection, Observed), ConnectError> {
-    let url = parsed(server, url)?;
-    let clients = context.clients().map_err(|cause| ConnectError::Protocol { server: server.name.clone(), cause })?;
-    let requests = |client| Requests::new(client, headers);
     let (notices, watch) = (Arc::new(Notices::default()), Arc::new(Watch::default()));
     let mut attended = Attended::remote(notices.clone(), watch.clone());
     attended.given_up = given_up;
@@ -137,17 +143,14 @@ async fn over_http(
         (reporter(mask.clone(), events.clone(), remote_noise), |error| http_cause(server, &mask, error));
     match &server.launch {
         Launch::Websocket(_) => {
-            let requests = requests(clients.switching)?;
             let opening = async { Websocket::open(&requests, &url, watch, report).await.map_err(cause) };
             establish(server, mask.clone(), opening, attended, events).await
         }
         Launch::Sse(_) => {
-            let requests = requests(clients.any)?;
             let opening = async { Sse::open(requests, &url, watch, report).await.map_err(cause) };
             establish(server, mask.clone(), opening, attended, events).await
         }
         _ => {
-            let requests = requests(clients.any)?;
             let opening = async { Ok(streamable::transport(requests, url, notices, watch)) };
             establish(server, mask.clone(), opening, attended, events).await
         }

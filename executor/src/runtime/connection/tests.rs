@@ -1,5 +1,6 @@
 //! Protocol behaviour over in-memory streams, with the clock paused; HTTP and processes have files of their own.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::attend::Attended;
@@ -17,6 +18,7 @@ mod http;
 #[cfg(unix)]
 mod process;
 mod sse;
+mod tls;
 mod websocket;
 
 pub(super) fn server(launch: Value, limits: Value) -> Server {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use reqwest::{Method, Response, Url};
+use reqwest::{Certificate, Method, Response, Url};
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio_util::sync::CancellationToken;
 
@@ -88,15 +88,18 @@ fn redirected(leaves: bool) -> &'static str {
 impl HttpError {
     pub(super) fn of(error: reqwest::Error) -> Self {
         let is_unreachable = error.is_connect();
-        // The outer layers say no more than "error sending request"; the cause is at the bottom.
-        let error = error.without_url();
-        let mut cause: &dyn std::error::Error = &error;
-        while let Some(source) = cause.source() {
-            cause = source;
-        }
-        let cause = in_words(&cause.to_string());
+        let cause = in_words(&deepest(&error.without_url()));
         if is_unreachable { Self::Unreachable(cause) } else { Self::Broken(cause) }
     }
+}
+
+/// The outer layers say no more than "error sending request"; the cause is at the bottom.
+fn deepest(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
 }
 
 /// A cause from deep inside the HTTP or TLS implementation, and what it means for who wrote the config.
@@ -109,7 +112,7 @@ fn in_words(cause: &str) -> String {
         return "what it answers is no HTTP; if it speaks TLS there, its `url` starts with `https://` or `wss://`"
             .to_owned();
     }
-    if cause.contains("UnknownIssuer") {
+    if cause.contains("UnknownIssuer") || cause.contains("BadSignature") {
         return format!(
             "{cause}: nobody whom this machine trusts has signed it; the certificate of a private authority goes into `mcp.ca_bundle`"
         );
@@ -302,18 +305,30 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
+    /// Those that trust what the system trusts, and the certificates in `pem`.
+    ///
     /// # Errors
-    /// When the system's certificates can't be read.
-    pub(crate) fn new() -> Result<Self, reqwest::Error> {
+    /// When the certificates can't be used.
+    pub(crate) fn trusting(pem: Option<&[u8]>) -> Result<Self, String> {
         // Fails when one is installed already, and then that one is right.
         let _ = rustls::crypto::ring::default_provider().install_default();
+        let further = match pem {
+            Some(pem) => Certificate::from_pem_bundle(pem)
+                .map_err(|_| "it is no PEM file: a certificate begins with `-----BEGIN CERTIFICATE-----`".to_owned())?,
+            None => Vec::new(),
+        };
+        if pem.is_some() && further.is_empty() {
+            return Err("there is no certificate in it".to_owned());
+        }
         let client = || {
             reqwest::Client::builder()
                 .redirect(reqwest::redirect::Policy::none())
                 .connect_timeout(Duration::from_secs(30))
                 .user_agent(concat!("mcplan/", env!("CARGO_PKG_VERSION")))
+                .tls_certs_merge(further.clone())
         };
-        Ok(Self { any: client().build()?, switching: client().http1_only().build()? })
+        let built = |builder: reqwest::ClientBuilder| builder.build().map_err(|error| deepest(&error));
+        Ok(Self { any: built(client())?, switching: built(client().http1_only())? })
     }
 }
 

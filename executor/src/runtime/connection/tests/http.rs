@@ -16,7 +16,7 @@ type Answer = (u16, &'static str, String);
 
 /// A server with sessions, and a hand to reach into its answers.
 #[derive(Clone)]
-struct Remote {
+pub(super) struct Remote {
     shared: Arc<Shared>,
 }
 
@@ -34,6 +34,18 @@ struct Shared {
 
 impl Remote {
     async fn start(tools: &'static str) -> (Self, String, tokio::task::AbortHandle) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp?key=hunter2-secret", listener.local_addr().unwrap());
+        let (remote, task) = Self::over(listener, tools);
+        (remote, url, task)
+    }
+
+    /// On a listener of any kind.
+    pub(super) fn over<L>(listener: L, tools: &'static str) -> (Self, tokio::task::AbortHandle)
+    where
+        L: axum::serve::Listener,
+        L::Addr: std::fmt::Debug,
+    {
         let shared = Shared {
             session: AtomicUsize::new(1),
             seen: Mutex::default(),
@@ -44,10 +56,8 @@ impl Remote {
         };
         let remote = Self { shared: Arc::new(shared) };
         let app = Router::new().fallback(serve).with_state(remote.clone());
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/mcp?key=hunter2-secret", listener.local_addr().unwrap());
         let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-        (remote, url, task.abort_handle())
+        (remote, task.abort_handle())
     }
 
     /// Forgets its sessions, as a restart does.
@@ -125,7 +135,7 @@ async fn serve(State(Remote { shared }): State<Remote>, request: Request) -> Res
     respond(200, "application/json", text, is_new)
 }
 
-const TOOLS: &str = r#"{"tools":[
+pub(super) const TOOLS: &str = r#"{"tools":[
     {"name":"write","inputSchema":{"type":"object"},"execution":{"n":1.50}},
     {"name":"read","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}]}"#;
 
@@ -136,7 +146,7 @@ fn remote_server(url: &str, headers: Value) -> Server {
 async fn dial_http(server: &Server) -> (Outcome, mpsc::Receiver<Event>) {
     let environment = BTreeMap::from([("TOKEN".to_owned(), "token-value".to_owned())]);
     let (events, received) = mpsc::channel(64);
-    (connect(server, &Context::new(environment, "/"), events).await, received)
+    (connect(server, &Context::new(environment, "/"), &Terms::default(), events).await, received)
 }
 
 async fn call(connection: &Connection, tool: &str) -> Result<String, CallError> {

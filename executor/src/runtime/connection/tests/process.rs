@@ -23,7 +23,7 @@ id=$(printf '%s' "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
 
 async fn call_script(rest: &str) -> (Result<String, CallError>, Connection, mpsc::Receiver<Event>) {
     let (events, received) = mpsc::channel(64);
-    let (connection, _) = connect(&script(rest), &Context::of_process("/"), events).await.unwrap();
+    let (connection, _) = connect(&script(rest), &Context::of_process("/"), &Terms::default(), events).await.unwrap();
     let call = tool_call("x", json!({}));
     let result = connection.send(&call, Caller::default()).await.map(|text| text.get().to_owned());
     (result, connection, received)
@@ -77,7 +77,8 @@ async fn a_process_that_is_given_up_while_connecting_may_say_goodbye() {
     let (events, mut received) = mpsc::channel(64);
     let given_up = CancellationToken::new();
     let context = Context::of_process("/");
-    let attempt = connect_unless(&server, &context, events, given_up.clone());
+    let terms = Terms::default();
+    let attempt = connect_unless(&server, &context, &terms, events, given_up.clone());
     let stop = async {
         assert_eq!(received.recv().await, Some(Event::Stderr("up".to_owned())));
         given_up.cancel();

@@ -127,7 +127,7 @@ async fn dial_sse(url: &str) -> (Outcome, mpsc::Receiver<Event>) {
     let environment = BTreeMap::from([("TOKEN".to_owned(), "token-value".to_owned())]);
     let (events, received) = mpsc::channel(64);
     let server = older_server(url, json!({"Authorization": "Bearer ${TOKEN}"}));
-    (connect(&server, &Context::new(environment, "/"), events).await, received)
+    (connect(&server, &Context::new(environment, "/"), &Terms::default(), events).await, received)
 }
 
 async fn call(connection: &Connection, tool: &str) -> Result<String, CallError> {
@@ -324,7 +324,8 @@ async fn a_stream_that_names_no_endpoint_costs_the_time_to_connect() {
     let mut plan = older_server(&url, json!({}));
     plan.limits.timeout_seconds = 0.2;
     let (events, _received) = mpsc::channel(64);
-    let error = connect(&plan, &Context::new(BTreeMap::new(), "/"), events).await.unwrap_err().to_string();
+    let error =
+        connect(&plan, &Context::new(BTreeMap::new(), "/"), &Terms::default(), events).await.unwrap_err().to_string();
     assert!(error.contains("it timed out while opening the connection"), "{error}");
     server.abort();
 }

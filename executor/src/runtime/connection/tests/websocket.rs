@@ -71,7 +71,7 @@ async fn dial(url: &str) -> (Outcome, mpsc::Receiver<Event>) {
     let (events, received) = mpsc::channel(64);
     let launch = json!({"transport": "websocket", "url": url, "headers": {"Authorization": "Bearer ${TOKEN}"}});
     let server = server(launch, json!({"timeout_seconds": 10.0}));
-    (connect(&server, &Context::new(environment, "/"), events).await, received)
+    (connect(&server, &Context::new(environment, "/"), &Terms::default(), events).await, received)
 }
 
 async fn connected() -> (Connection, mpsc::Receiver<Event>, Peer) {
