@@ -139,7 +139,7 @@ async fn call_one(
     let (events, mut heard) = mpsc::channel(64);
     let listener = tokio::spawn(async move { while heard.recv().await.is_some() {} });
     let failed = |error: String| Failed::NoResult(error);
-    let (connection, observed) = connection::connect(server, &context, &program.terms(), events)
+    let (connection, observed) = connection::connect(server, &context, &program.terms(name), events)
         .await
         .map_err(|error| failed(error.to_string()))?;
     if observed.tools_unknown.is_none() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
+use mcplan_compiler::lock::Lock;
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::observed::Observed;
 use mcplan_compiler::plan::{Launch, Plan, Server};
@@ -18,10 +19,12 @@ const PATIENCE_SECONDS: f64 = 120.0;
 /// How long a server has to go away.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Connects each of `names` and gives what it reported, or why it can't. `told` hears of each as it ends.
+/// Connects each of `names` and gives what it reported, or why it can't. `told` hears of each as it ends. A server in
+/// `lock` is spoken to as it was then.
 pub async fn observe(
     plan: &Plan,
     context: &Context,
+    lock: Option<&Lock>,
     names: &[ServerName],
     mut told: impl FnMut(&ServerName, &Result<Observed, ConnectError>),
 ) -> BTreeMap<ServerName, Result<Observed, ConnectError>> {
@@ -33,10 +36,11 @@ pub async fn observe(
         .filter(|server| names.contains(&server.name))
         .map(|server| {
             let slots = if matches!(server.launch, Launch::Stdio(_)) { stdio.clone() } else { remote.clone() };
+            let terms = Terms::of(plan, lock.and_then(|lock| lock.baseline_of(plan, &server.name)));
             async move {
                 // The semaphore is never closed.
                 let _slot = slots.acquire_owned().await;
-                (server.name.clone(), one(server, context, &Terms::of(plan)).await)
+                (server.name.clone(), one(server, context, &terms).await)
             }
         })
         .collect();

@@ -37,9 +37,10 @@ pub struct Heard {
 }
 
 impl Program {
-    /// How its servers are connected.
-    pub fn terms(&self) -> Terms {
-        Terms::of(&self.plan)
+    /// How one of its servers is connected.
+    pub fn terms(&self, name: &ServerName) -> Terms {
+        let locked = self.baseline.as_ref().and_then(|baseline| baseline.server(&self.plan, name));
+        Terms::of(&self.plan, locked)
     }
 
     /// The words of a server with places named as the lock does.

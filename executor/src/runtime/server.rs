@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use super::connection::{self, Connection, Context, Terms};
 use crate::core::coalesce::Coalesce;
+use crate::core::era::Era;
 use crate::core::lifecycle::{Action, Epoch, Event, Lifecycle, State};
 use crate::event::Event as Happened;
 
@@ -229,7 +230,10 @@ impl ServerTask {
     /// The attempt is polled by this task. Given up, it ends its process; dropped, it kills it.
     fn connect(&mut self, epoch: Epoch) {
         let (server, context) = (self.begin.server.clone(), self.begin.context.clone());
-        let terms = self.begin.terms.clone();
+        let mut terms = self.begin.terms.clone();
+        // What it said last counts more than what was locked.
+        let said = self.observed.as_ref().and_then(|said| Era::of(&said.introduction.protocol_version));
+        terms.era = said.or(terms.era);
         let slots = match server.launch {
             Launch::Stdio(_) => self.begin.slots.stdio.clone(),
             Launch::StreamableHttp(_) | Launch::Sse(_) | Launch::Websocket(_) => self.begin.slots.remote.clone(),

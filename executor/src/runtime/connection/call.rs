@@ -17,7 +17,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::error::{CallError, Limit};
+use super::input::{self, ROUNDS_MAX, Round};
 use super::{Connection, Inner};
+use crate::core::era::Era;
 use crate::core::gate::{Allowed, Call};
 use crate::runtime::transport::raw::{self, Stand};
 use crate::runtime::transport::remote::HttpError;
@@ -130,14 +132,29 @@ impl Drop for Flight<'_> {
 }
 
 impl Inner {
-    pub(super) async fn request(&self, request: Request, caller: Caller) -> Result<Box<RawValue>, CallError> {
+    pub(super) async fn request(&self, mut request: Request, caller: Caller) -> Result<Box<RawValue>, CallError> {
+        let begun = Instant::now();
+        for _ in 0..ROUNDS_MAX {
+            let result = self.once(&request, begun, &caller).await?;
+            match if self.era == Era::Stateless { input::round(&result) } else { Round::Complete } {
+                Round::Complete => return Ok(result),
+                Round::Again(more) => request.params.extend(more),
+                Round::Useless(cause) => return Err(CallError::Protocol { server: self.server.clone(), cause }),
+            }
+        }
+        let cause = format!("it asked back {ROUNDS_MAX} times and gave no result");
+        Err(CallError::Protocol { server: self.server.clone(), cause })
+    }
+
+    /// One round of a request that began at `begun`.
+    async fn once(&self, request: &Request, begun: Instant, caller: &Caller) -> Result<Box<RawValue>, CallError> {
         let (sender, heard) = mpsc::channel(PROGRESS_BUFFER);
-        let mut custom = CustomRequest::new(request.method, Some(Value::Object(request.params)));
+        let mut custom = CustomRequest::new(request.method, Some(Value::Object(request.params.clone())));
         custom.extensions.insert(Watcher(sender));
         if request.repeatable {
             custom.extensions.insert(Repeatable);
         }
-        let options = PeerRequestOptions::no_options().with_meta(request.meta.into());
+        let options = PeerRequestOptions::no_options().with_meta(request.meta.clone().into());
         let sending = self.peer.send_request_with_option(ClientRequest::CustomRequest(custom), options);
         let handle = tokio::select! {
             biased;
@@ -147,7 +164,7 @@ impl Inner {
                 Err(_) => return Err(self.lost().await),
             },
         };
-        match self.answer(handle, heard, &request.limits, &caller).await? {
+        match self.answer(handle, heard, (&request.limits, begun), caller).await? {
             Ok(result) => raw::text(result)
                 .ok_or_else(|| CallError::Protocol { server: self.server.clone(), cause: "it is no JSON".to_owned() }),
             Err(error) => Err(self.failed(error).await),
@@ -159,15 +176,14 @@ impl Inner {
         &self,
         mut handle: RequestHandle<RoleClient>,
         mut heard: mpsc::Receiver<Progress>,
-        limits: &[(Limit, f64)],
+        (limits, begun): (&[(Limit, f64)], Instant),
         caller: &Caller,
     ) -> Result<Result<rmcp::model::ServerResult, ServiceError>, CallError> {
         let mut flight = Flight { inner: self, id: Some(handle.id.clone()), reason: "the caller went away" };
-        let begun = Instant::now();
         let seconds = |wanted: &[Limit]| limits.iter().find(|(limit, _)| wanted.contains(limit)).copied();
         let (total, idle) = (seconds(&[Limit::Call, Limit::Request]), seconds(&[Limit::Idle]));
         let at = |from: Instant, limit: Option<(Limit, f64)>| limit.and_then(|(_, seconds)| after(from, seconds));
-        let (over, mut quiet) = (at(begun, total), at(begun, idle));
+        let (over, mut quiet) = (at(begun, total), at(Instant::now(), idle));
         let fired = |limit: Option<(Limit, f64)>| {
             let (limit, seconds) = limit.unwrap_or((Limit::Call, 0.0));
             (limit.setting(), CallError::TimedOut { server: self.server.clone(), limit, seconds })

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use mcplan_compiler::lock::LockedServer;
 use mcplan_compiler::plan::{Plan, Server};
 
 use super::error::ConnectError;
+use crate::core::era::Era;
 use crate::runtime::secrets::{self, Sources};
 use crate::runtime::transport::remote::Clients;
 
@@ -18,12 +20,15 @@ const BUNDLE_MAX: u64 = 16 * 1024 * 1024;
 pub struct Terms {
     /// A file with further certificates that are trusted, from the main file's directory.
     pub ca_bundle: Option<String>,
+    /// The era of the protocol that it is known to speak. Such a server isn't probed, unless it turns out otherwise.
+    pub era: Option<Era>,
 }
 
 impl Terms {
-    /// Those of `plan`.
-    pub fn of(plan: &Plan) -> Self {
-        Self { ca_bundle: plan.ca_bundle.clone() }
+    /// Those of `plan`, for a server of which this much is `locked`.
+    pub fn of(plan: &Plan, locked: Option<&LockedServer>) -> Self {
+        let era = locked.and_then(|locked| Era::of(&locked.introduction.protocol_version));
+        Self { ca_bundle: plan.ca_bundle.clone(), era }
     }
 }
 

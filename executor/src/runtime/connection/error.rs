@@ -13,7 +13,9 @@ use crate::runtime::transport::remote::{BadHeader, meaning};
 pub enum Step {
     /// The way to where messages can be said.
     Open,
-    /// The handshake.
+    /// The question whether it speaks the new era.
+    Discover,
+    /// The handshake of the older era.
     Initialize,
     /// Asking for tools.
     Tools,
@@ -30,6 +32,7 @@ impl Step {
     fn doing(self) -> &'static str {
         match self {
             Self::Open => "opening the connection",
+            Self::Discover => "waiting for the answer to `server/discover`",
             Self::Initialize => "waiting for the answer to `initialize`",
             Self::Tools => "listing its tools",
             Self::Prompts => "listing its prompts",
@@ -188,7 +191,7 @@ pub enum ConnectError {
     },
     /// It speaks a revision that we don't.
     #[error(
-        "server `{server}` answered with protocol version `{version}`; supported are 2024-11-05, 2025-03-26, 2025-06-18 and 2025-11-25"
+        "server `{server}` answered with protocol version `{version}`; supported are 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25 and, without `initialize`, 2026-07-28"
     )]
     Version {
         /// The server.

@@ -10,16 +10,19 @@ mod context;
 mod discover;
 mod error;
 mod establish;
+mod handshake;
 mod host;
+mod input;
 mod launch;
+mod listen;
 mod open;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use mcplan_compiler::name::ServerName;
-use mcplan_compiler::observed::Observed;
+use mcplan_compiler::observed::{Observed, Quarantined};
 use mcplan_compiler::plan::Limits;
 use rmcp::model::RequestId;
 use rmcp::service::RunningService;
@@ -36,8 +39,10 @@ pub use discover::{ITEMS_MAX, PAGES_MAX};
 pub use error::{CallError, ConnectError, Limit, Step};
 pub use open::{connect, connect_unless};
 
+use crate::core::era::Era;
 use crate::runtime::process::Exit;
 use crate::runtime::secrets::Mask;
+use crate::runtime::transport::mirror::{self, Mirror};
 use host::Host;
 
 /// What happens on a connection by itself.
@@ -89,6 +94,9 @@ pub(super) struct Inner {
     mask: Mask,
     /// Whether there is a process at the other end.
     process: bool,
+    era: Era,
+    /// Which arguments go in headers too, where the protocol wants that.
+    mirror: Option<Arc<Mirror>>,
     /// Tools that may be called twice, by their own word.
     repeatable: RwLock<HashSet<String>>,
     cancels: mpsc::Sender<(RequestId, &'static str)>,
@@ -170,6 +178,24 @@ impl Inner {
 
     fn is_repeatable(&self, tool: &str) -> bool {
         self.repeatable.read().unwrap_or_else(PoisonError::into_inner).contains(tool)
+    }
+
+    /// Leaves out tools whose arguments can't go into headers where they have to, and notes those of the others.
+    fn mirror(&self, observed: &mut Observed) {
+        let Some(mirror) = &self.mirror else { return };
+        let mut tools = HashMap::new();
+        let quarantined = &mut observed.quarantined;
+        observed.tools.retain(|tool| match mirror::mirrored(&tool.known.input_schema) {
+            Ok(mirrored) => {
+                tools.insert(tool.known.name.clone(), mirrored);
+                true
+            }
+            Err(reason) => {
+                quarantined.push(Quarantined { name: tool.known.name.clone(), reason });
+                false
+            }
+        });
+        mirror.learn(tools);
     }
 
     /// Notes which tools may be called twice.

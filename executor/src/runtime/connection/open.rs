@@ -1,17 +1,21 @@
 //! The way to a connection: a launch with its values, a transport of its kind, and what makes it ready.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use mcplan_compiler::observed::Observed;
-use mcplan_compiler::plan::{Launch, Server};
+use mcplan_compiler::plan::{Launch, Server, TransportKind};
 use reqwest::Url;
 use secrecy::{ExposeSecret as _, SecretString};
-use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::attend::Attended;
 use super::error::ConnectError;
-use super::establish::{establish, http_cause};
+use super::establish::{Trial, Tried, http_cause};
+use super::handshake::Start;
 use super::launch::{Resolved, command_of};
 use super::{Connection, Context, Event, Terms};
 use crate::runtime::process;
@@ -52,49 +56,71 @@ pub async fn connect_unless(
     given_up: CancellationToken,
 ) -> Result<(Connection, Observed), ConnectError> {
     let (opened, mask) = secrets::open(server, context.sources())?;
-    match opened {
+    let way = match &opened {
         Opened::Stdio { command, args, env, cwd } => {
-            let resolved = Resolved { command: &command, args: &args, env: &env, cwd: &cwd };
-            let command = command_of(server, context, &mask, &resolved)?;
-            let spawned = process::spawn(&command).map_err(|error| ConnectError::Spawn {
-                server: server.name.clone(),
-                cause: mask.apply(&error.to_string()).into_owned(),
-            })?;
-            over_process(server, mask, spawned, events, given_up).await
+            let resolved = Resolved { command, args, env, cwd };
+            Way::Process(command_of(server, context, &mask, &resolved)?)
         }
         Opened::Http { url, headers } => {
-            let url = parsed(server, &url)?;
+            let url = parsed(server, url)?;
             let clients = context.clients(terms)?;
-            let requests = |client| Requests::new(client, &headers);
-            let requests = match server.launch {
-                Launch::Websocket(_) => requests(clients.switching),
-                _ => requests(clients.any),
-            };
-            over_http(server, mask, (url, requests?), events, given_up).await
+            let is_websocket = server.launch.kind() == TransportKind::Websocket;
+            let client = if is_websocket { clients.switching } else { clients.any };
+            Way::Remote(url, Requests::new(client, headers)?)
+        }
+    };
+    let seconds = server.limits.timeout_seconds;
+    let limit = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+    let kind = server.launch.kind();
+    let mut trial = Trial {
+        server,
+        mask,
+        start: Start::of(kind, terms.era, seconds),
+        deadline: Instant::now().checked_add(limit),
+        events,
+    };
+    let not_ready = match way.go(&trial, &given_up).await {
+        Ok(connected) => return Ok(connected),
+        Err(not_ready) => not_ready,
+    };
+    let other = match trial.start {
+        Start::Initialize => Start::of(kind, None, seconds),
+        Start::Discover(_) => Start::Initialize,
+    };
+    if !not_ready.by_era || other == trial.start || given_up.is_cancelled() {
+        return Err(not_ready.error);
+    }
+    trial.start = other;
+    way.go(&trial, &given_up).await.map_err(|not_ready| not_ready.error)
+}
+
+/// How a server is reached.
+enum Way {
+    Process(process::Command),
+    Remote(Url, Requests),
+}
+
+impl Way {
+    async fn go(&self, trial: &Trial<'_>, given_up: &CancellationToken) -> Tried {
+        match self {
+            Self::Process(command) => over_process(trial, command, given_up).await,
+            Self::Remote(url, requests) => over_http(trial, (url, requests), given_up).await,
         }
     }
 }
 
-async fn over_process(
-    server: &Server,
-    mask: Mask,
-    (child, pipes): (process::Child, process::Pipes),
-    events: mpsc::Sender<Event>,
-    given_up: CancellationToken,
-) -> Result<(Connection, Observed), ConnectError> {
-    let mut attended = Attended::process(child, pipes.stderr, &mask, &events);
-    attended.given_up = given_up;
-    over_streams(server, mask, (pipes.stdout, pipes.stdin), attended, events).await
+async fn over_process(trial: &Trial<'_>, command: &process::Command, given_up: &CancellationToken) -> Tried {
+    let (child, pipes) = process::spawn(command).map_err(|error| ConnectError::Spawn {
+        server: trial.server.name.clone(),
+        cause: trial.mask.apply(&error.to_string()).into_owned(),
+    })?;
+    let mut attended = Attended::process(child, pipes.stderr, &trial.mask, &trial.events);
+    attended.given_up = given_up.clone();
+    over_streams(trial, (pipes.stdout, pipes.stdin), attended).await
 }
 
 /// Over any pair of streams: a process's, or a test's.
-pub(super) async fn over_streams<R, W>(
-    server: &Server,
-    mask: Mask,
-    (reader, writer): (R, W),
-    mut attended: Attended,
-    events: mpsc::Sender<Event>,
-) -> Result<(Connection, Observed), ConnectError>
+pub(super) async fn over_streams<R, W>(trial: &Trial<'_>, (reader, writer): (R, W), mut attended: Attended) -> Tried
 where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
@@ -102,12 +128,13 @@ where
     let mouth = Mouth::new(writer);
     let hang_up = mouth.clone();
     attended.hang_up = Some(Box::new(move || Box::pin(async move { hang_up.shut().await })));
-    let stdio = Stdio::new(reader, mouth, reporter(mask.clone(), events.clone(), Event::Noise));
-    establish(server, mask, async { Ok(stdio) }, attended, events).await
+    let stdio = Stdio::new(reader, mouth, reporter(trial, Event::Noise));
+    trial.establish(async { Ok(stdio) }, attended).await
 }
 
 /// Turns what is odd about a stream into events, ten a second at most. What is no message becomes a `noise`.
-fn reporter(mask: Mask, events: mpsc::Sender<Event>, noise: fn(String) -> Event) -> Box<dyn FnMut(Odd) + Send> {
+fn reporter(trial: &Trial<'_>, noise: fn(String) -> Event) -> Box<dyn FnMut(Odd) + Send> {
+    let (mask, events): (Mask, _) = (trial.mask.clone(), trial.events.clone());
     let mut throttle = process::Throttle::per_second(10);
     Box::new(move |odd| {
         let Some(left_out) = throttle.pass() else { return };
@@ -129,30 +156,29 @@ fn remote_noise(start: String) -> Event {
     Event::Warning(format!("something that is no MCP message was skipped: {start}"))
 }
 
-async fn over_http(
-    server: &Server,
-    mask: Mask,
-    (url, requests): (Url, Requests),
-    events: mpsc::Sender<Event>,
-    given_up: CancellationToken,
-) -> Result<(Connection, Observed), ConnectError> {
+async fn over_http(trial: &Trial<'_>, (url, requests): (&Url, &Requests), given_up: &CancellationToken) -> Tried {
     let (notices, watch) = (Arc::new(Notices::default()), Arc::new(Watch::default()));
     let mut attended = Attended::remote(notices.clone(), watch.clone());
-    attended.given_up = given_up;
-    let (report, cause) =
-        (reporter(mask.clone(), events.clone(), remote_noise), |error| http_cause(server, &mask, error));
-    match &server.launch {
+    attended.given_up = given_up.clone();
+    let (report, requests) = (reporter(trial, remote_noise), requests.clone());
+    let cause = |error| http_cause(trial.server, &trial.mask, error);
+    match &trial.server.launch {
         Launch::Websocket(_) => {
-            let opening = async { Websocket::open(&requests, &url, watch, report).await.map_err(cause) };
-            establish(server, mask.clone(), opening, attended, events).await
+            let opening = async { Websocket::open(&requests, url, watch, report).await.map_err(cause) };
+            trial.establish(opening, attended).await
         }
         Launch::Sse(_) => {
-            let opening = async { Sse::open(requests, &url, watch, report).await.map_err(cause) };
-            establish(server, mask.clone(), opening, attended, events).await
+            let opening = async { Sse::open(requests, url, watch, report).await.map_err(cause) };
+            trial.establish(opening, attended).await
         }
         _ => {
-            let opening = async { Ok(streamable::transport(requests, url, notices, watch)) };
-            establish(server, mask.clone(), opening, attended, events).await
+            let patience = match trial.start {
+                Start::Discover(patience) => patience,
+                Start::Initialize => Duration::ZERO,
+            };
+            let shared = (notices, watch, attended.mirror.clone());
+            let transport = streamable::transport(requests, url.clone(), patience, shared);
+            trial.establish(async { Ok(transport) }, attended).await
         }
     }
 }

@@ -5,6 +5,7 @@
 
 mod events;
 mod line;
+pub(crate) mod mirror;
 pub(crate) mod raw;
 pub(crate) mod remote;
 pub(crate) mod sse;

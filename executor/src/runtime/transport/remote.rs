@@ -147,6 +147,11 @@ impl Watch {
         }
     }
 
+    /// Takes back the last failure: it was no more than an answer.
+    pub(super) fn forgive(&self) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// Why the stream ended, when the transport knows.
     pub(crate) fn ended(&self) -> Option<&str> {
         self.ended.get().map(String::as_str)

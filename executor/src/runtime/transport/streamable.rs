@@ -8,11 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures::TryStreamExt as _;
 use futures::stream::BoxStream;
+use futures::{StreamExt as _, TryStreamExt as _};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use reqwest::{Method, Response, Url};
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetExtensions as _, JsonRpcMessage};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, GetExtensions as _, JsonRpcMessage, RequestId,
+    ServerJsonRpcMessage,
+};
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,
@@ -22,6 +25,7 @@ use rmcp::transport::{StreamableHttpClientTransport, Transport};
 use serde::Deserialize;
 use sse_stream::Sse;
 
+use super::mirror::Mirror;
 use super::raw::{self, Stand, Typed};
 use super::remote::{
     ERROR_MAX, EVENTS, HttpError, JSON, Requests, Watch, media_type, one_line, refusal, start_of_body,
@@ -48,17 +52,21 @@ pub(crate) struct Client {
     notices: Arc<Notices>,
     watch: Arc<Watch>,
     initialized: Arc<AtomicBool>,
+    /// How long the answer to `server/discover` is waited for.
+    patience: Duration,
+    mirror: Arc<Mirror>,
 }
 
-/// A transport to `url`.
+/// A transport to `url`. An answer to `server/discover` is waited for with `patience`.
 pub(crate) fn transport(
     requests: Requests,
     url: Url,
-    notices: Arc<Notices>,
-    watch: Arc<Watch>,
+    patience: Duration,
+    (notices, watch, mirror): (Arc<Notices>, Arc<Watch>, Arc<Mirror>),
 ) -> impl Transport<rmcp::RoleClient> + 'static {
     let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
-    let client = Client { requests, url, typed: Typed::default(), notices, watch, initialized: Arc::default() };
+    let (typed, initialized) = (Typed::default(), Arc::default());
+    let client = Client { requests, url, typed, notices, watch, initialized, patience, mirror };
     config.max_concurrent_requests = CALLS_MAX;
     config.max_sse_event_size = MESSAGE_MAX;
     config.max_json_response_size = MESSAGE_MAX;
@@ -105,6 +113,84 @@ impl Client {
         }
     }
 
+    /// Posts a message and gives what answers it.
+    async fn post(
+        &self,
+        message: &ClientJsonRpcMessage,
+        session: Option<&str>,
+        mut headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        self.beginning(message);
+        headers.extend(self.mirror.headers(message));
+        let body = serde_json::to_vec(message).map_err(StreamableHttpError::Deserialize)?;
+        let response = self.send(Method::POST, session, headers, Some(body)).await?;
+        let status = response.status();
+        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        if !status.is_success() {
+            return self.refused(response, message, session.is_some()).await;
+        }
+        let JsonRpcMessage::Request(request) = message else {
+            // Nothing is awaited, so whatever a 200 carries is no answer to anything.
+            return Ok(StreamableHttpPostResponse::Accepted);
+        };
+        let new_session = response.headers().get(SESSION).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        match media_type(&response).as_deref() {
+            Some(EVENTS) => Ok(StreamableHttpPostResponse::Sse(self.events(response), new_session)),
+            Some(JSON) => {
+                let body = start_of_body(response, MESSAGE_MAX + 1).await;
+                if body.len() > MESSAGE_MAX {
+                    let error = JsonRpcMessage::error(Stand::TooLong.error(), Some(request.id.clone()));
+                    return Ok(StreamableHttpPostResponse::Json(error, new_session));
+                }
+                match raw::message(&body, &self.typed) {
+                    Some(message) => Ok(StreamableHttpPostResponse::Json(message, new_session)),
+                    None => {
+                        let start = one_line(&String::from_utf8_lossy(&body));
+                        Err(self.failed(HttpError::NotMcp(format!("the answer is no MCP message: {start}"))))
+                    }
+                }
+            }
+            other => {
+                let other = other.unwrap_or("none");
+                let text = format!("the answer's content type is {other}, not {JSON} or {EVENTS}");
+                Err(self.failed(HttpError::NotMcp(text)))
+            }
+        }
+    }
+
+    /// Asks whether the server speaks the new era. Whatever is no answer of that era is handed on as an error of a server
+    /// that doesn't know the question: rmcp's transport would end over anything else, and `initialize` is to follow on it.
+    async fn discover(
+        &self,
+        message: &ClientJsonRpcMessage,
+        id: &RequestId,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<ServerJsonRpcMessage, Failure> {
+        let asked = async {
+            Ok(match self.post(message, None, headers).await? {
+                StreamableHttpPostResponse::Json(answer, _) => Some(answer),
+                StreamableHttpPostResponse::Sse(events, _) => first_answer(events).await,
+                _ => None,
+            })
+        };
+        match tokio::time::timeout(self.patience, asked).await {
+            Ok(Ok(Some(answer))) => Ok(answer),
+            // Another request would end in the same way.
+            Ok(Err(StreamableHttpError::Client(
+                error @ (HttpError::Unreachable(_)
+                | HttpError::Redirect { .. }
+                | HttpError::Status { status: 401 | 403 | 407, .. }),
+            ))) => Err(StreamableHttpError::Client(error)),
+            _ => {
+                self.watch.forgive();
+                let unknown = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "no answer of the new era", None);
+                Ok(JsonRpcMessage::error(unknown, Some(id.clone())))
+            }
+        }
+    }
+
     /// An answer that says no.
     async fn refused(
         &self,
@@ -129,6 +215,17 @@ impl Client {
             return Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), None));
         }
         Err(self.failed(refusal(status, &body)))
+    }
+}
+
+/// The first answer in a stream of events.
+async fn first_answer(mut events: BoxStream<'static, Result<Sse, SseError>>) -> Option<ServerJsonRpcMessage> {
+    loop {
+        let Ok(event) = events.next().await? else { return None };
+        match serde_json::from_str(event.data.as_deref().unwrap_or_default()) {
+            Ok(answer @ (JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_))) => return Some(answer),
+            _ => {}
+        }
     }
 }
 
@@ -194,43 +291,13 @@ impl StreamableHttpClient for Client {
         headers: HashMap<HeaderName, HeaderValue>,
         _: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, Failure> {
-        self.beginning(&message);
-        let body = serde_json::to_vec(&message).map_err(StreamableHttpError::Deserialize)?;
-        let response = self.send(Method::POST, session.as_deref(), headers, Some(body)).await?;
-        let status = response.status();
-        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
-            return Ok(StreamableHttpPostResponse::Accepted);
+        if let JsonRpcMessage::Request(request) = &message
+            && matches!(request.request, ClientRequest::DiscoverRequest(_))
+        {
+            let found = self.discover(&message, &request.id, headers).await;
+            return found.map(|message| StreamableHttpPostResponse::Json(message, None));
         }
-        if !status.is_success() {
-            return self.refused(response, &message, session.is_some()).await;
-        }
-        let JsonRpcMessage::Request(request) = &message else {
-            // Nothing is awaited, so whatever a 200 carries is no answer to anything.
-            return Ok(StreamableHttpPostResponse::Accepted);
-        };
-        let new_session = response.headers().get(SESSION).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        match media_type(&response).as_deref() {
-            Some(EVENTS) => Ok(StreamableHttpPostResponse::Sse(self.events(response), new_session)),
-            Some(JSON) => {
-                let body = start_of_body(response, MESSAGE_MAX + 1).await;
-                if body.len() > MESSAGE_MAX {
-                    let error = JsonRpcMessage::error(Stand::TooLong.error(), Some(request.id.clone()));
-                    return Ok(StreamableHttpPostResponse::Json(error, new_session));
-                }
-                match raw::message(&body, &self.typed) {
-                    Some(message) => Ok(StreamableHttpPostResponse::Json(message, new_session)),
-                    None => {
-                        let start = one_line(&String::from_utf8_lossy(&body));
-                        Err(self.failed(HttpError::NotMcp(format!("the answer is no MCP message: {start}"))))
-                    }
-                }
-            }
-            other => {
-                let other = other.unwrap_or("none");
-                let text = format!("the answer's content type is {other}, not {JSON} or {EVENTS}");
-                Err(self.failed(HttpError::NotMcp(text)))
-            }
-        }
+        self.post(&message, session.as_deref(), headers).await
     }
 
     async fn delete_session(

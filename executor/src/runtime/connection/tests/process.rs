@@ -2,11 +2,13 @@
 
 use super::*;
 
-/// A shell script that answers `initialize`, then goes on as `rest` says, with the request's id in `$id`.
+/// A shell script that doesn't know `server/discover` and answers `initialize`, then goes on as `rest` says, with the request's id in `$id`.
 fn script(rest: &str) -> Server {
     let body = format!(
         r#"read -r line
-printf '%s\n' '{{"jsonrpc":"2.0","id":0,"result":{{"protocolVersion":"2025-06-18","capabilities":{{}},"serverInfo":{{"name":"n","version":"1"}}}}}}'
+printf '%s\n' '{{"jsonrpc":"2.0","id":null,"error":{{"code":-32601,"message":"no such method"}}}}'
+read -r line
+printf '%s\n' '{{"jsonrpc":"2.0","id":2000000001,"result":{{"protocolVersion":"2025-06-18","capabilities":{{}},"serverInfo":{{"name":"n","version":"1"}}}}}}'
 read -r line
 read -r line
 id=$(printf '%s' "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')

@@ -63,7 +63,7 @@ async fn dial(transport: &str, url: &str, context: &Context, terms: &Terms) -> O
 
 fn bundle(directory: &Path, text: &str) -> (Context, Terms) {
     std::fs::write(directory.join("ca.pem"), text).unwrap();
-    (Context::new(BTreeMap::new(), directory), Terms { ca_bundle: Some("ca.pem".to_owned()) })
+    (Context::new(BTreeMap::new(), directory), Terms { ca_bundle: Some("ca.pem".to_owned()), era: None })
 }
 
 #[tokio::test]
@@ -99,7 +99,8 @@ async fn every_remote_transport_trusts_the_same() {
     let directory = tempfile::tempdir().unwrap();
     for (transport, scheme) in [("sse", "https"), ("websocket", "wss")] {
         let (listener, host, pem) = listen().await;
-        let (context, terms) = bundle(directory.path(), &pem);
+        let (context, mut terms) = bundle(directory.path(), &pem);
+        terms.era = Some(Era::Session);
         let url = format!("{scheme}://{host}/mcp");
         let serve = async {
             let (mut stream, _) = listener.one().await.unwrap();
@@ -137,7 +138,7 @@ async fn a_bundle_that_cannot_be_used_is_told_with_its_name() {
     }
     let context = Context::new(BTreeMap::new(), directory.path());
     for (path, expected) in [("missing.pem", "No such file"), (".", "no regular file")] {
-        let terms = Terms { ca_bundle: Some(path.to_owned()) };
+        let terms = Terms { ca_bundle: Some(path.to_owned()), era: None };
         let error = dial("sse", "https://127.0.0.1:1/", &context, &terms).await.unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }

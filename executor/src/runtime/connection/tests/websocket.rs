@@ -67,11 +67,16 @@ impl Peer {
 }
 
 async fn dial(url: &str) -> (Outcome, mpsc::Receiver<Event>) {
+    dial_as(url, Some(Era::Session)).await
+}
+
+async fn dial_as(url: &str, era: Option<Era>) -> (Outcome, mpsc::Receiver<Event>) {
     let environment = BTreeMap::from([("TOKEN".to_owned(), "token-value".to_owned())]);
     let (events, received) = mpsc::channel(64);
     let launch = json!({"transport": "websocket", "url": url, "headers": {"Authorization": "Bearer ${TOKEN}"}});
     let server = server(launch, json!({"timeout_seconds": 10.0}));
-    (connect(&server, &Context::new(environment, "/"), &Terms::default(), events).await, received)
+    let terms = Terms { era, ..Terms::default() };
+    (connect(&server, &Context::new(environment, "/"), &terms, events).await, received)
 }
 
 async fn connected() -> (Connection, mpsc::Receiver<Event>, Peer) {
@@ -223,4 +228,19 @@ async fn why_there_is_no_websocket_is_told_in_plain_words() {
     drop(listener);
     let error = dial(&url).await.0.unwrap_err();
     assert!(matches!(error, ConnectError::Unreachable { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_leaves_over_the_question_for_its_era_is_connected_once_more() {
+    let (listener, url) = listen().await;
+    let serve = async {
+        let mut first = accept(&listener).await;
+        first.expect("server/discover").await;
+        drop(first);
+        let mut second = accept(&listener).await;
+        second.shake_hands().await;
+        second
+    };
+    let ((outcome, _events), _peer) = tokio::join!(dial_as(&url, None), serve);
+    assert_eq!(outcome.unwrap().1.introduction.protocol_version, "2025-11-25");
 }
