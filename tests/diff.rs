@@ -225,7 +225,9 @@ fn a_server_that_was_never_reached_when_it_was_locked_is_told_of() {
     let check = project.run(&["lock", "--check", "--live"]);
     assert_eq!((check.code, check.out.as_str()), (1, "s: it answers, and nothing of it is locked\n"), "{check:?}");
     // Whoever runs it is told what that means.
-    for (how, so) in [("--no-watch", "nothing that they say counts as drift"), ("--locked", "none of their tools is served")] {
+    for (how, so) in
+        [("--no-watch", "nothing that they say counts as drift"), ("--locked", "none of their tools is served")]
+    {
         let log = support::client::Client::start(&project, &[how]).end();
         assert!(log.contains(&format!("not-locked: the lock knows nothing of s; {so}")), "{log}");
     }

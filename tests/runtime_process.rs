@@ -32,7 +32,7 @@ mod unix {
     use mcplan_compiler::interpolate::Template;
     use mcplan_compiler::observed::Observed;
     use mcplan_compiler::plan::{Environment, Launch, Server};
-    use mcplan_executor::runtime::connection::{ConnectError, Connection, Context, Event, Step, connect};
+    use mcplan_executor::runtime::connection::{ConnectError, Connection, Context, Event, Step, Terms, connect};
     use nix::sys::signal::{Signal, kill};
     use nix::sys::wait::waitpid;
     use nix::unistd::Pid;
@@ -91,7 +91,7 @@ mod unix {
 
     async fn dial(server: &Server) -> (Outcome, mpsc::Receiver<Event>) {
         let (events, received) = mpsc::channel(256);
-        (connect(server, &Context::of_process("/"), events).await, received)
+        (connect(server, &Context::of_process("/"), &Terms::default(), events).await, received)
     }
 
     async fn close(connection: &Connection) {
@@ -183,7 +183,7 @@ mod unix {
             block_on(async {
                 let (events, _received) = mpsc::channel(256);
                 let (connection, observed) =
-                    connect(&server, &Context::new(parent.clone(), "/"), events).await.unwrap();
+                    connect(&server, &Context::new(parent.clone(), "/"), &Terms::default(), events).await.unwrap();
                 close(&connection).await;
                 let mut seen: Vec<_> = observed.tools.iter().map(|tool| tool.known.name.clone()).collect();
                 seen.sort();

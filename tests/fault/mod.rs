@@ -4,7 +4,7 @@ use std::io::{BufRead as _, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use mcplan_executor::runtime::connection::{Context, Event, connect};
+use mcplan_executor::runtime::connection::{Context, Event, Terms, connect};
 use mcplan_executor::runtime::process::{self, guard};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
@@ -125,7 +125,7 @@ fn executor() -> ExitCode {
         let own = std::env::current_exe().unwrap();
         let server = server("sh", &["-c", HOSTILE, own.to_str().unwrap()], json!({}));
         let (events, mut received) = tokio::sync::mpsc::channel(64);
-        let (connection, _) = connect(&server, &Context::of_process("/"), events).await.unwrap();
+        let (connection, _) = connect(&server, &Context::of_process("/"), &Terms::default(), events).await.unwrap();
         let echo = tokio::task::spawn_blocking(|| {
             let mut line = String::new();
             std::io::stdin().read_line(&mut line).unwrap();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 
+use mcplan_compiler::lock::Lock;
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::observed::Observed;
 use mcplan_compiler::plan::Plan;
@@ -24,11 +25,12 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Starts the servers that a run would start here, or `only` one, and reads all that they list.
+    /// Starts the servers that a run would start here, or `only` one, and reads all that they list. The revision of the
+    /// protocol that one in `lock` speaks is known.
     ///
     /// # Errors
     /// When `only` can't be started.
-    pub(super) fn of(project: &Project, plan: &Plan, only: Option<&str>) -> anyhow::Result<Self> {
+    pub(super) fn of(project: &Project, plan: &Plan, lock: Option<&Lock>, only: Option<&str>) -> anyhow::Result<Self> {
         let context = Context::of_process(&project.directory);
         let names = if plan.enabled { to_ask(plan, &context, only)? } else { Vec::new() };
         if names.is_empty() {
@@ -36,7 +38,7 @@ impl Asked {
         }
         let places = Places::of_machine(&project.directory);
         let mut asked = Self::default();
-        for (name, result) in with_servers(observe(plan, &context, &names, told))? {
+        for (name, result) in with_servers(observe(plan, &context, lock, &names, told))? {
             match result {
                 Ok(observed) => {
                     let observed = without_places(&name, observed, &places);

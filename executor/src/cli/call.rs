@@ -139,8 +139,9 @@ async fn call_one(
     let (events, mut heard) = mpsc::channel(64);
     let listener = tokio::spawn(async move { while heard.recv().await.is_some() {} });
     let failed = |error: String| Failed::NoResult(error);
-    let (connection, observed) =
-        connection::connect(server, &context, events).await.map_err(|error| failed(error.to_string()))?;
+    let (connection, observed) = connection::connect(server, &context, &program.terms(name), events)
+        .await
+        .map_err(|error| failed(error.to_string()))?;
     if observed.tools_unknown.is_none() {
         let before = listings.get(name);
         let heard = program.hear(server, &observed, &program.as_locked(&observed), before);

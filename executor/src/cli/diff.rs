@@ -79,7 +79,7 @@ impl DiffCommand {
         };
         let sources = project.sources(&compilation);
         let Some(plan) = compilation.plan else { return Ok(Err(Outcome::CouldNotFindOut)) };
-        let asked = if self.live { Asked::of(project, &plan, None)? } else { Asked::default() };
+        let asked = if self.live { Asked::of(project, &plan, Some(&before), None)? } else { Asked::default() };
         asked.tell_failed();
         let reached_all = asked.failed.is_empty() && plugins_failed.is_empty();
         let made = make(plan, sources, asked.reached, Some(&before));

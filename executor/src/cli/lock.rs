@@ -29,7 +29,7 @@ pub(super) struct LockCommand {
     /// Start nothing: write the plan and keep what is locked of the servers
     #[arg(long, conflicts_with = "server")]
     offline: bool,
-    /// Ask only this server again
+    /// Ask only this server again, also which revisions of the protocol it speaks
     #[arg(long, value_name = "NAME")]
     server: Option<String>,
     /// Exit 0 although a server can't be reached
@@ -57,7 +57,7 @@ impl LockCommand {
         let Some(plan) = compilation.plan.clone() else { return Ok(Outcome::DoesNotHold) };
         if self.check {
             let lock: Lock = project.need_lock()?;
-            let asked = if self.live { Asked::of(&project, &plan, None)? } else { Asked::default() };
+            let asked = if self.live { Asked::of(&project, &plan, Some(&lock), None)? } else { Asked::default() };
             let differences = Differences::of(&lock, &plan, &sources, asked);
             if self.json {
                 report::result(mcplan_compiler::json::pretty(&differences.json().to_string()));
@@ -84,7 +84,10 @@ impl LockCommand {
                 None
             }
         };
-        let asked = if self.offline { Asked::default() } else { Asked::of(project, &plan, self.server.as_deref())? };
+        // Who asks one server by name wants to know anew how it speaks.
+        let only = self.server.as_deref();
+        let known = old.as_ref().filter(|_| only.is_none());
+        let asked = if self.offline { Asked::default() } else { Asked::of(project, &plan, known, only)? };
         asked.tell_failed();
         let Asked { reached, failed } = asked;
         let made = make(plan, sources, reached, old.as_ref());

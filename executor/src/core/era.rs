@@ -1,8 +1,29 @@
-//! A result of one protocol era made fit for a client of another, touching only what has to change.
+//! The protocol's two eras; and a result of one made fit for a client of the other, touching only what has to change.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+
+/// How the two ends of a connection get to know each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Era {
+    /// By `initialize`, as revisions 2024-11-05 to 2025-11-25 have it.
+    Session,
+    /// Not at all: from 2026-07-28 on every request says who asks.
+    Stateless,
+}
+
+impl Era {
+    /// The era of a revision, which is a date; `None` for what is none.
+    pub fn of(revision: &str) -> Option<Self> {
+        let is_date = revision.len() == 10
+            && revision.bytes().enumerate().all(|(at, byte)| match at {
+                4 | 7 => byte == b'-',
+                _ => byte.is_ascii_digit(),
+            });
+        is_date.then_some(if revision < "2026-07-28" { Self::Session } else { Self::Stateless })
+    }
+}
 
 /// The top-level fields of a result that decide anything.
 #[derive(Deserialize)]
@@ -76,6 +97,15 @@ fn spliced(object: &str, fields: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_revision_has_an_era() {
+        assert_eq!(Era::of("2025-11-25"), Some(Era::Session));
+        assert_eq!(Era::of("2026-07-28"), Some(Era::Stateless));
+        for none in ["", "1", "2026-7-28", "draft-2026", "2026/07/28"] {
+            assert_eq!(Era::of(none), None, "{none}");
+        }
+    }
 
     #[test]
     fn stateless_clients_are_told_the_type_once() {

@@ -49,6 +49,8 @@ fn connection<'a>(plan: &'a Plan, server: &'a Server) -> impl PartialEq + 'a {
         &server.limits,
         &server.reconnect,
         server.required,
+        server.sampling,
+        server.launch.remote().map(|_| &plan.ca_bundle),
     )
 }
 
@@ -76,6 +78,13 @@ mod tests {
                    mcp: { denylist: [z], naming: '{server}__{tool}' }\n\
                    prompt: { budget: { chars: 10 } }";
         assert_eq!(steps(old, new), [] as [String; 0]);
+    }
+
+    #[test]
+    fn what_is_offered_to_a_server_and_trusted_of_it_is_its_connection() {
+        let old = "mcp_servers: [{ name: a, command: x }, { name: b, url: 'https://b.example' }]";
+        assert_eq!(steps(old, &format!("{old}\nmcp: {{ ca_bundle: a.pem }}")), [r#"Replace("b", Swap)"#]);
+        assert_eq!(steps(old, &old.replace("command: x", "command: x, sampling: true")), [r#"Replace("a", Swap)"#]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use mcplan_compiler::observed::Observed;
 use mcplan_compiler::plan::{Plan, Server};
 use mcplan_compiler::prompt_template::Template;
 
+use super::connection::Terms;
 use super::places::Places;
 use crate::core::baseline::Baseline;
 use crate::core::catalog::Listing;
@@ -36,6 +37,12 @@ pub struct Heard {
 }
 
 impl Program {
+    /// How one of its servers is connected.
+    pub fn terms(&self, name: &ServerName) -> Terms {
+        let locked = self.baseline.as_ref().and_then(|baseline| baseline.server(&self.plan, name));
+        Terms::of(&self.plan, locked)
+    }
+
     /// The words of a server with places named as the lock does.
     pub fn as_locked(&self, said: &Observed) -> Observed {
         let mut as_locked = said.clone();

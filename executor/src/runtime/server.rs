@@ -13,8 +13,9 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::connection::{self, Connection, Context};
+use super::connection::{self, Connection, Context, Terms};
 use crate::core::coalesce::Coalesce;
+use crate::core::era::Era;
 use crate::core::lifecycle::{Action, Epoch, Event, Lifecycle, State};
 use crate::event::Event as Happened;
 
@@ -61,6 +62,7 @@ pub(super) struct Begin {
     /// The first variable of `when.env` that isn't set.
     pub(super) unmet: Option<String>,
     pub(super) context: Arc<Context>,
+    pub(super) terms: Terms,
     pub(super) slots: Slots,
     pub(super) calls: TaskTracker,
     /// Cancelled when the processes before this one are gone (`replace: stop_first`).
@@ -235,6 +237,10 @@ impl ServerTask {
     /// The attempt is polled by this task. Given up, it ends its process; dropped, it kills it.
     fn connect(&mut self, epoch: Epoch) {
         let (server, context) = (self.begin.server.clone(), self.begin.context.clone());
+        let mut terms = self.begin.terms.clone();
+        // What it said last counts more than what was locked.
+        let said = self.observed.as_ref().and_then(|said| Era::of(&said.introduction.protocol_version));
+        terms.era = said.or(terms.era);
         let slots = match server.launch {
             Launch::Stdio(_) => self.begin.slots.stdio.clone(),
             Launch::StreamableHttp(_) | Launch::Sse(_) | Launch::Websocket(_) => self.begin.slots.remote.clone(),
@@ -251,7 +257,9 @@ impl ServerTask {
                 () = given_up.cancelled() => return Err(stopped(())),
                 slot = slots.acquire_owned() => slot.map_err(|_| stopped(()))?,
             };
-            connection::connect_unless(&server, &context, sender, given_up).await.map_err(|error| error.to_string())
+            connection::connect_unless(&server, &context, &terms, sender, given_up)
+                .await
+                .map_err(|error| error.to_string())
         };
         self.attempt = Some((epoch, Instant::now(), attempt.boxed()));
     }

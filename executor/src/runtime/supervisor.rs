@@ -163,6 +163,7 @@ impl Supervisor {
             enabled,
             unmet,
             context: self.context.clone(),
+            terms: self.program.terms(&server.name),
             slots: self.slots.clone(),
             calls: calls.clone(),
             after,

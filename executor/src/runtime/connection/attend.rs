@@ -14,7 +14,8 @@ use tokio_util::sync::CancellationToken;
 use super::{Close, Closed, Connection, Event, Inner, Service};
 use crate::runtime::process::{self, Exit, Tail};
 use crate::runtime::secrets::Mask;
-use crate::runtime::transport::http::Watch;
+use crate::runtime::transport::mirror::Mirror;
+use crate::runtime::transport::remote::Watch;
 use crate::runtime::transport::tap::Notices;
 
 /// How long a process may take to end after its stream has, to be told from one that only closed its stdout.
@@ -27,6 +28,9 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// Closes the way to the server's stdin.
 type HangUp = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
+/// Hears of changed lists.
+pub(super) type Listening = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// What is behind a connection and has to be watched and ended.
 pub(super) struct Attended {
     pub(super) child: Option<Mutex<process::Child>>,
@@ -35,6 +39,8 @@ pub(super) struct Attended {
     /// Cancelled by the transport at the end of its stream.
     pub(super) closed: CancellationToken,
     pub(super) watch: Option<Arc<Watch>>,
+    /// Which arguments go in headers too; only streamable HTTP looks at it.
+    pub(super) mirror: Arc<Mirror>,
     /// Cancelled by whoever no longer wants the connection that is being made.
     pub(super) given_up: CancellationToken,
     tail: Tail,
@@ -83,6 +89,7 @@ impl Attended {
             notices: Arc::default(),
             closed: CancellationToken::new(),
             watch: None,
+            mirror: Arc::default(),
             given_up: CancellationToken::new(),
             tail: Tail::default(),
             stderr: None,
@@ -134,10 +141,10 @@ impl Attended {
 
 /// Starts the task and gives the handle of the connection.
 pub(super) fn start(
-    inner: Arc<Inner>,
-    service: Service,
+    (inner, service): (Arc<Inner>, Service),
     attended: Attended,
     cancelled: mpsc::Receiver<(RequestId, &'static str)>,
+    listening: Listening,
     events: mpsc::Sender<Event>,
 ) -> Connection {
     let (token, finished) = (CancellationToken::new(), CancellationToken::new());
@@ -154,7 +161,7 @@ pub(super) fn start(
     let done = finished.clone().drop_guard();
     // Joined through `finished`, by `Connection::close`; asked to end by the last handle's drop.
     tokio::spawn(async move {
-        task.run().await;
+        task.run(listening).await;
         drop(done);
     });
     let close = Close { token, deadline, finished };
@@ -180,8 +187,8 @@ enum End {
 }
 
 impl Task {
-    async fn run(mut self) {
-        let end = self.live().await;
+    async fn run(mut self, listening: Listening) {
+        let end = self.live(listening).await;
         let asked = matches!(end, End::Asked);
         if matches!(end, End::Exited) {
             // What it said last is still in the pipe, and may be an answer; whoever holds the pipe open has no say.
@@ -218,7 +225,7 @@ impl Task {
     }
 
     /// Serves the connection until it ends.
-    async fn live(&mut self) -> End {
+    async fn live(&mut self, listening: Listening) -> End {
         let (_, none) = mpsc::channel(1);
         let (inner, mut cancelled) = (self.inner.clone(), std::mem::replace(&mut self.cancelled, none));
         // Apart from the rest, because a server that doesn't read holds up whoever writes to it.
@@ -231,6 +238,7 @@ impl Task {
         tokio::select! {
             end = self.watch() => end,
             end = cancels => end,
+            () = listening => End::StreamEnded,
         }
     }
 
@@ -258,16 +266,20 @@ impl Task {
     async fn reason(&self, end: &End) -> String {
         match end {
             End::Asked => "it was closed".to_owned(),
-            End::Lost => {
-                let cause = self.attended.watch.as_ref().and_then(|watch| watch.failure());
-                let cause = cause.map_or_else(|| "no answer".to_owned(), |cause| cause.to_string());
-                format!("the server can't be reached: {}", self.inner.mask.apply(&cause))
-            }
+            End::Lost => self.told().unwrap_or_else(|| "the server can't be reached".to_owned()),
             End::Exited | End::StreamEnded if self.attended.is_process() => match self.attended.own_end().await {
                 Some(exit) => format!("the process ended ({exit})"),
                 None => "the process closed its stdout".to_owned(),
             },
-            End::Exited | End::StreamEnded => "the server closed the connection".to_owned(),
+            End::Exited | End::StreamEnded => {
+                self.told().unwrap_or_else(|| "the server closed the connection".to_owned())
+            }
         }
+    }
+
+    /// Why the connection ended, as far as the transport knows.
+    fn told(&self) -> Option<String> {
+        let reason = self.attended.watch.as_ref()?.ended()?;
+        Some(self.inner.mask.apply_excerpt(reason))
     }
 }

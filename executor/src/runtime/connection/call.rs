@@ -17,10 +17,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::error::{CallError, Limit};
+use super::input::{self, ROUNDS_MAX, Round};
 use super::{Connection, Inner};
+use crate::core::era::Era;
 use crate::core::gate::{Allowed, Call};
-use crate::runtime::transport::http::{HttpError, Repeatable};
 use crate::runtime::transport::raw::{self, Stand};
+use crate::runtime::transport::remote::HttpError;
+use crate::runtime::transport::streamable::Repeatable;
 use crate::runtime::transport::tap::{Progress, Watcher};
 
 /// Progress that waits for a slow caller before some is left out.
@@ -129,14 +132,29 @@ impl Drop for Flight<'_> {
 }
 
 impl Inner {
-    pub(super) async fn request(&self, request: Request, caller: Caller) -> Result<Box<RawValue>, CallError> {
+    pub(super) async fn request(&self, mut request: Request, caller: Caller) -> Result<Box<RawValue>, CallError> {
+        let begun = Instant::now();
+        for _ in 0..ROUNDS_MAX {
+            let result = self.once(&request, begun, &caller).await?;
+            match if self.era == Era::Stateless { input::round(&result) } else { Round::Complete } {
+                Round::Complete => return Ok(result),
+                Round::Again(more) => request.params.extend(more),
+                Round::Useless(cause) => return Err(CallError::Protocol { server: self.server.clone(), cause }),
+            }
+        }
+        let cause = format!("it asked back {ROUNDS_MAX} times and gave no result");
+        Err(CallError::Protocol { server: self.server.clone(), cause })
+    }
+
+    /// One round of a request that began at `begun`.
+    async fn once(&self, request: &Request, begun: Instant, caller: &Caller) -> Result<Box<RawValue>, CallError> {
         let (sender, heard) = mpsc::channel(PROGRESS_BUFFER);
-        let mut custom = CustomRequest::new(request.method, Some(Value::Object(request.params)));
+        let mut custom = CustomRequest::new(request.method, Some(Value::Object(request.params.clone())));
         custom.extensions.insert(Watcher(sender));
         if request.repeatable {
             custom.extensions.insert(Repeatable);
         }
-        let options = PeerRequestOptions::no_options().with_meta(request.meta.into());
+        let options = PeerRequestOptions::no_options().with_meta(request.meta.clone().into());
         let sending = self.peer.send_request_with_option(ClientRequest::CustomRequest(custom), options);
         let handle = tokio::select! {
             biased;
@@ -146,7 +164,7 @@ impl Inner {
                 Err(_) => return Err(self.lost().await),
             },
         };
-        match self.answer(handle, heard, &request.limits, &caller).await? {
+        match self.answer(handle, heard, (&request.limits, begun), caller).await? {
             Ok(result) => raw::text(result)
                 .ok_or_else(|| CallError::Protocol { server: self.server.clone(), cause: "it is no JSON".to_owned() }),
             Err(error) => Err(self.failed(error).await),
@@ -158,15 +176,14 @@ impl Inner {
         &self,
         mut handle: RequestHandle<RoleClient>,
         mut heard: mpsc::Receiver<Progress>,
-        limits: &[(Limit, f64)],
+        (limits, begun): (&[(Limit, f64)], Instant),
         caller: &Caller,
     ) -> Result<Result<rmcp::model::ServerResult, ServiceError>, CallError> {
         let mut flight = Flight { inner: self, id: Some(handle.id.clone()), reason: "the caller went away" };
-        let begun = Instant::now();
         let seconds = |wanted: &[Limit]| limits.iter().find(|(limit, _)| wanted.contains(limit)).copied();
         let (total, idle) = (seconds(&[Limit::Call, Limit::Request]), seconds(&[Limit::Idle]));
         let at = |from: Instant, limit: Option<(Limit, f64)>| limit.and_then(|(_, seconds)| after(from, seconds));
-        let (over, mut quiet) = (at(begun, total), at(begun, idle));
+        let (over, mut quiet) = (at(begun, total), at(Instant::now(), idle));
         let fired = |limit: Option<(Limit, f64)>| {
             let (limit, seconds) = limit.unwrap_or((Limit::Call, 0.0));
             (limit.setting(), CallError::TimedOut { server: self.server.clone(), limit, seconds })
@@ -233,6 +250,7 @@ impl Inner {
                     let cause = format!("it can't be reached: {cause}");
                     CallError::Lost { server, reason: self.mask.apply(&cause).into_owned() }
                 }
+                Some(forgotten @ HttpError::Forgotten) => CallError::Lost { server, reason: forgotten.to_string() },
                 Some(error) => CallError::Http { server, cause: self.mask.apply_excerpt(&error.to_string()) },
                 None if self.process => self.lost().await,
                 None => CallError::Http { server, cause: self.mask.apply_excerpt(&error.error.to_string()) },
@@ -272,10 +290,20 @@ async fn until(at: Option<Instant>) {
     }
 }
 
-/// What our HTTP client said, inside what rmcp made of it.
+/// What went wrong on the way to a remote server, out of what rmcp made of it.
 pub(super) fn http_error(error: &DynamicTransportError) -> Option<HttpError> {
+    if let Some(error) = error.error.downcast_ref::<HttpError>() {
+        return Some(error.clone());
+    }
+    let broken = |cause: String| Some(HttpError::Broken(cause));
     match error.error.downcast_ref::<StreamableHttpError<HttpError>>()? {
         StreamableHttpError::Client(error) => Some(error.clone()),
-        other => Some(HttpError::Broken(other.to_string())),
+        StreamableHttpError::SessionExpired => broken("it does not know the session, also not a new one".to_owned()),
+        StreamableHttpError::SessionRecoveryTimeout => broken("it gave no new session in time".to_owned()),
+        StreamableHttpError::ReinitializationFailed(error) => {
+            broken(format!("it refused a new session: {}", error.message))
+        }
+        StreamableHttpError::ControlRequestTimeout => broken("it did not take the message in time".to_owned()),
+        other => broken(other.to_string()),
     }
 }

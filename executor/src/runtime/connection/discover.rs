@@ -48,7 +48,10 @@ impl Inner {
         if capabilities.tools.is_some() {
             step(TOOLS.step);
             match self.pages(&TOOLS, &mut observed.warnings).await {
-                Ok(items) => observed.add_tools(items.iter().map(|item| &**item)),
+                Ok(items) => {
+                    observed.add_tools(items.iter().map(|item| &**item));
+                    self.mirror(&mut observed);
+                }
                 Err(error @ (CallError::Lost { .. } | CallError::Cancelled { .. })) => return Err(error),
                 Err(error) => {
                     let cause = format!("{} failed, so its tools are unknown: {error}", TOOLS.method);

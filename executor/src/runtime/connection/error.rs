@@ -1,16 +1,21 @@
 //! Why a connection or a call failed: the real cause, in words that say what to do. No secret value in any of it.
 
 use mcplan_compiler::name::ServerName;
+use mcplan_compiler::plan::TransportKind;
 use serde_json::Value;
 
 use crate::runtime::process::{Exit, NotFound};
 use crate::runtime::secrets::SecretError;
-use crate::runtime::transport::http::BadHeader;
+use crate::runtime::transport::remote::{BadHeader, meaning};
 
 /// Where a connection is on its way to being ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The handshake.
+    /// The way to where messages can be said.
+    Open,
+    /// The question whether it speaks the new era.
+    Discover,
+    /// The handshake of the older era.
     Initialize,
     /// Asking for tools.
     Tools,
@@ -26,6 +31,8 @@ impl Step {
     /// What was going on, as it follows "while".
     fn doing(self) -> &'static str {
         match self {
+            Self::Open => "opening the connection",
+            Self::Discover => "waiting for the answer to `server/discover`",
             Self::Initialize => "waiting for the answer to `initialize`",
             Self::Tools => "listing its tools",
             Self::Prompts => "listing its prompts",
@@ -41,19 +48,23 @@ pub enum ConnectError {
     /// A reference has no value.
     #[error("{0}")]
     Secret(#[from] SecretError),
-    /// A transport that this version can't speak.
-    #[error(
-        "server `{server}` uses the transport `{transport}`, which this version can't speak; use streamable_http if the server offers it"
-    )]
-    Transport {
-        /// The server.
-        server: ServerName,
-        /// Its canonical spelling.
-        transport: &'static str,
-    },
     /// A header that can't be sent.
     #[error("{0}")]
     Header(#[from] BadHeader),
+    /// The further certificates can't be used.
+    #[error("the certificates of `mcp.ca_bundle` ({path}) can't be used: {cause}")]
+    Certificates {
+        /// As the config writes it.
+        path: String,
+        /// What is wrong.
+        cause: String,
+    },
+    /// TLS can't be set up.
+    #[error("the certificates of this system can't be used: {cause}; `mcp.ca_bundle` may name a file with others")]
+    Tls {
+        /// What is wrong.
+        cause: String,
+    },
     /// A URL that can't be used.
     #[error("the url of server `{server}` can't be used: {cause}")]
     Url {
@@ -141,7 +152,7 @@ pub enum ConnectError {
         sent: Vec<String>,
     },
     /// It answered with an HTTP status that says no.
-    #[error("server `{server}` answered HTTP {status}{}", detail(.body))]
+    #[error("server `{server}` answered HTTP {status}{}{}", detail(.body), advice(*.transport, *.status))]
     Status {
         /// The server.
         server: ServerName,
@@ -149,6 +160,16 @@ pub enum ConnectError {
         status: u16,
         /// The start of the body.
         body: String,
+        /// How it was spoken to.
+        transport: TransportKind,
+    },
+    /// It is somewhere else.
+    #[error("server `{server}` answered {cause}")]
+    Redirect {
+        /// The server.
+        server: ServerName,
+        /// Status, address, and why it isn't followed.
+        cause: String,
     },
     /// Nothing listens there.
     #[error("server `{server}` can't be reached: {cause}")]
@@ -170,7 +191,7 @@ pub enum ConnectError {
     },
     /// It speaks a revision that we don't.
     #[error(
-        "server `{server}` answered with protocol version `{version}`; supported are 2024-11-05, 2025-03-26, 2025-06-18 and 2025-11-25"
+        "server `{server}` answered with protocol version `{version}`; supported are 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25 and, without `initialize`, 2026-07-28"
     )]
     Version {
         /// The server.
@@ -193,14 +214,14 @@ impl ConnectError {
     pub fn class(&self) -> &'static str {
         match self {
             Self::Secret(_) => "secret",
-            Self::Header(_) | Self::Url { .. } | Self::Transport { .. } => "config",
+            Self::Header(_) | Self::Url { .. } | Self::Certificates { .. } | Self::Tls { .. } => "config",
             Self::NotFound { .. } => "command_not_found",
             Self::Directory { .. } | Self::Spawn { .. } => "spawn",
             Self::Exited { .. } => "exited",
             Self::HungUp { .. } => "hung_up",
             Self::TimedOut { .. } => "timeout",
             Self::Unauthorized { .. } => "unauthorized",
-            Self::Status { .. } => "http_status",
+            Self::Status { .. } | Self::Redirect { .. } => "http_status",
             Self::Unreachable { .. } => "unreachable",
             Self::Refused { .. } => "refused",
             Self::Version { .. } => "protocol_version",
@@ -215,10 +236,12 @@ impl ConnectError {
             Self::Secret(_)
             | Self::Header(_)
             | Self::Url { .. }
-            | Self::Transport { .. }
+            | Self::Certificates { .. }
+            | Self::Tls { .. }
             | Self::NotFound { .. }
             | Self::Directory { .. }
             | Self::Unauthorized { .. }
+            | Self::Redirect { .. }
             | Self::Version { .. } => false,
             Self::Status { status, .. } => *status >= 500 || matches!(status, 404 | 408 | 425 | 429),
             Self::Spawn { .. }
@@ -256,6 +279,22 @@ fn credentials(sent: &[String]) -> String {
 
 fn detail(body: &str) -> String {
     if body.is_empty() { String::new() } else { format!(": {body}") }
+}
+
+/// What to do about a status, given how the server was spoken to.
+fn advice(transport: TransportKind, status: u16) -> &'static str {
+    match (transport, status) {
+        (TransportKind::Sse, 404..=406) => {
+            "; it offers no event stream there: see `url`; a newer server needs `transport: streamable_http`"
+        }
+        (TransportKind::StreamableHttp, 404 | 405) => {
+            "; nothing takes MCP messages there: see `url`; an older server needs `transport: sse`"
+        }
+        (TransportKind::Websocket, 200..=299 | 400..=406 | 426) => {
+            "; it does not switch to a websocket there: see `url` and `transport`"
+        }
+        _ => meaning(status),
+    }
 }
 
 /// Which limit stopped a call.

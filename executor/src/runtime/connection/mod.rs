@@ -6,19 +6,24 @@
 
 mod attend;
 mod call;
+mod context;
 mod discover;
 mod error;
+mod establish;
+mod handshake;
 mod host;
+mod input;
+mod launch;
+mod listen;
 mod open;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::observed::{Observed, Quarantined};
-use mcplan_compiler::plan::{Limits, Server};
+use mcplan_compiler::plan::Limits;
 use rmcp::model::RequestId;
 use rmcp::service::RunningService;
 use rmcp::{Peer, RoleClient};
@@ -29,59 +34,16 @@ use tokio_util::sync::CancellationToken;
 
 pub use crate::runtime::transport::tap::{Kind, Progress};
 pub use call::Operation;
+pub use context::{Context, Terms};
 pub use discover::{ITEMS_MAX, PAGES_MAX};
 pub use error::{CallError, ConnectError, Limit, Step};
 pub use open::{connect, connect_unless};
 
+use crate::core::era::Era;
 use crate::runtime::process::Exit;
-use crate::runtime::secrets::{Mask, Sources};
-use crate::runtime::transport::http;
+use crate::runtime::secrets::Mask;
+use crate::runtime::transport::mirror::{self, Mirror};
 use host::Host;
-
-/// What a connection needs to know besides its server.
-#[derive(Debug)]
-pub struct Context {
-    environment: BTreeMap<String, String>,
-    directory: PathBuf,
-    http: OnceLock<Result<reqwest::Client, String>>,
-}
-
-impl Context {
-    /// `environment` is our own, from which children inherit and references take their values; `directory` is the one
-    /// of the main file, from which relative paths are read.
-    pub fn new(environment: BTreeMap<String, String>, directory: impl Into<PathBuf>) -> Self {
-        let directory = directory.into();
-        let directory = std::path::absolute(&directory).unwrap_or(directory);
-        Self { environment, directory, http: OnceLock::new() }
-    }
-
-    /// With the environment of this process, as far as it is UTF-8.
-    pub fn of_process(directory: impl Into<PathBuf>) -> Self {
-        let utf8 = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-            Some((name.into_string().ok()?, value.into_string().ok()?))
-        };
-        Self::new(std::env::vars_os().filter_map(utf8).collect(), directory)
-    }
-
-    /// Whether a variable is set and not empty.
-    pub fn is_set(&self, name: &str) -> bool {
-        self.environment.get(name).is_some_and(|value| !value.is_empty())
-    }
-
-    /// The first variable that the server's `when.env` asks for and that is not set.
-    pub fn unmet<'a>(&self, server: &'a Server) -> Option<&'a str> {
-        server.when_env.iter().map(|name| name.as_ref()).find(|name: &&str| !self.is_set(name))
-    }
-
-    pub(in crate::runtime) fn sources(&self) -> Sources<'_> {
-        Sources { environment: &self.environment, directory: &self.directory }
-    }
-
-    /// The one HTTP client of all connections.
-    fn http(&self) -> Result<reqwest::Client, String> {
-        self.http.get_or_init(|| http::client().map_err(|error| error.to_string())).clone()
-    }
-}
 
 /// What happens on a connection by itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -132,6 +94,9 @@ pub(super) struct Inner {
     mask: Mask,
     /// Whether there is a process at the other end.
     process: bool,
+    era: Era,
+    /// Which arguments go in headers too, where the protocol wants that.
+    mirror: Option<Arc<Mirror>>,
     /// Tools that may be called twice, by their own word.
     repeatable: RwLock<HashSet<String>>,
     cancels: mpsc::Sender<(RequestId, &'static str)>,
@@ -218,6 +183,24 @@ impl Inner {
 
     fn is_repeatable(&self, tool: &str) -> bool {
         self.repeatable.read().unwrap_or_else(PoisonError::into_inner).contains(tool)
+    }
+
+    /// Leaves out tools whose arguments can't go into headers where they have to, and notes those of the others.
+    fn mirror(&self, observed: &mut Observed) {
+        let Some(mirror) = &self.mirror else { return };
+        let mut tools = HashMap::new();
+        let quarantined = &mut observed.quarantined;
+        observed.tools.retain(|tool| match mirror::mirrored(&tool.known.input_schema) {
+            Ok(mirrored) => {
+                tools.insert(tool.known.name.clone(), mirrored);
+                true
+            }
+            Err(reason) => {
+                quarantined.push(Quarantined { name: tool.known.name.clone(), reason });
+                false
+            }
+        });
+        mirror.learn(tools);
     }
 
     /// Notes which tools may be called twice.

@@ -1,9 +1,12 @@
 //! Protocol behaviour over in-memory streams, with the clock paused; HTTP and processes have files of their own.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::attend::Attended;
 use super::call::Caller;
+use super::establish::Trial;
+use super::handshake::Start;
 use super::open::over_streams;
 use super::*;
 use crate::core::gate::Call;
@@ -13,9 +16,13 @@ use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, duplex, split,
 };
 
+mod eras;
 mod http;
 #[cfg(unix)]
 mod process;
+mod sse;
+mod tls;
+mod websocket;
 
 pub(super) fn server(launch: Value, limits: Value) -> Server {
     let mut all = json!({
@@ -105,14 +112,24 @@ impl Fake {
 
 type Outcome = Result<(Connection, Observed), ConnectError>;
 
-/// A connection attempt to a fake, and the fake.
+/// A connection attempt to a fake of the older era, and the fake.
 fn dial(server: &Server) -> (impl Future<Output = Outcome>, Fake, mpsc::Receiver<Event>) {
+    dial_from(server, Start::Initialize)
+}
+
+/// The same, with a handshake that begins as `start` says.
+fn dial_from(server: &Server, start: Start) -> (impl Future<Output = Outcome>, Fake, mpsc::Receiver<Event>) {
     let (ours, theirs) = duplex(1 << 20);
     let (reader, writer) = split(ours);
     let (their_reader, their_writer) = split(theirs);
     let (events, received) = mpsc::channel(64);
     let mask = Mask::new([("${TOKEN}".to_owned(), "hunter2-secret".to_owned())]);
-    let attempt = over_streams(server, mask, (reader, writer), Attended::streams(), events);
+    let limit = Duration::from_secs_f64(server.limits.timeout_seconds);
+    let trial = Trial { server, mask, start, deadline: Some(Instant::now() + limit), events };
+    let attempt = async move {
+        let tried = over_streams(&trial, (reader, writer), Attended::streams()).await;
+        tried.map_err(|not_ready| not_ready.error)
+    };
     (attempt, Fake { lines: BufReader::new(their_reader).lines(), writer: their_writer }, received)
 }
 

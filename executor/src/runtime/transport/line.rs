@@ -89,7 +89,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
 ///
 /// The id may stand before or after the result, so the prefix of a line doesn't do.
 #[derive(Debug, Default)]
-struct Scanner {
+pub(super) struct Scanner {
     depth: u32,
     in_string: bool,
     escaped: bool,
@@ -104,7 +104,7 @@ struct Scanner {
 const TOKEN_MAX: usize = 256;
 
 impl Scanner {
-    fn feed(&mut self, bytes: &[u8]) {
+    pub(super) fn feed(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.step(byte);
         }
@@ -157,7 +157,7 @@ impl Scanner {
         }
     }
 
-    fn answered(self) -> Option<RequestId> {
+    pub(super) fn answered(self) -> Option<RequestId> {
         let id = self.id.filter(|_| !self.is_request)?;
         serde_json::from_slice(&id).ok()
     }

@@ -1,103 +1,205 @@
-//! Bounds what one server-sent event may hold before a parser sees it, and quotes the results in events.
+//! HTTP with server-sent events, as revision 2024-11-05 has it: one stream that stays open carries everything the server
+//! says, and names the address that takes what we say.
+//!
+//! The stream is the connection: when it ends, the connection has.
 
-use std::io::Cursor;
+use std::collections::VecDeque;
+use std::sync::Arc;
 
 use futures::stream::BoxStream;
-use futures::{Stream, StreamExt as _};
-use sse_stream::{Error, Sse, SseStream};
+use futures::{StreamExt as _, TryStreamExt as _};
+use http::{HeaderMap, HeaderValue, header};
+use reqwest::{Method, Url};
+use rmcp::RoleClient;
+use rmcp::service::TxJsonRpcMessage;
+use rmcp::transport::Transport;
+use sse_stream::{Error, Sse as Event};
+use tokio_util::sync::CancellationToken;
 
-use super::raw::{self, Typed};
+use super::raw::{self, Incoming, Read, Typed};
+use super::remote::{
+    EVENTS, HttpError, Requests, Watch, media_type, one_line, same_origin, status_of, without_secrets,
+};
+use super::tap::Odd;
+use super::{MESSAGE_MAX, events};
 
-/// Why a stream of events ended early.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-enum Broken {
-    #[error("a server-sent event is longer than {0} bytes")]
-    TooLong(usize),
-    #[error("{0}")]
-    Body(String),
+/// Characters of noise that are shown.
+const SHOWN: usize = 200;
+
+/// A transport whose event stream is open and whose endpoint is known.
+pub(crate) struct Sse {
+    requests: Requests,
+    endpoint: Url,
+    events: BoxStream<'static, Result<Event, Error>>,
+    arrived: VecDeque<Incoming>,
+    typed: Typed,
+    watch: Arc<Watch>,
+    report: Box<dyn FnMut(Odd) + Send>,
+    closing: CancellationToken,
 }
 
-/// Events of a response body; none may be longer than `limit` bytes, and results in them are quoted.
-pub(super) fn events<S, B, E>(body: S, limit: usize, typed: Typed) -> BoxStream<'static, Result<Sse, Error>>
-where
-    S: Stream<Item = Result<B, E>> + Send + 'static,
-    B: AsRef<[u8]> + Send + 'static,
-    E: std::error::Error + Send + Sync + 'static,
-{
-    let mut bound = Bound { limit, event: 0, after_newline: true, failed: false };
-    let bounded = body.map(move |chunk| match chunk {
-        Ok(chunk) if bound.holds(chunk.as_ref()) => Ok(Cursor::new(chunk)),
-        Ok(_) => Err(Broken::TooLong(limit)),
-        Err(error) => Err(Broken::Body(error.to_string())),
-    });
-    SseStream::from_bytes_stream(bounded)
-        .map(move |event| {
-            event.map(|mut event| {
-                if let Some(quoted) = event.data.as_deref().and_then(|data| raw::quoted(data, &typed)) {
-                    event.data = Some(quoted);
-                }
-                event
-            })
-        })
-        .boxed()
-}
-
-/// Counts the bytes since the last blank line.
-struct Bound {
-    limit: usize,
-    event: usize,
-    after_newline: bool,
-    failed: bool,
-}
-
-impl Bound {
-    fn holds(&mut self, chunk: &[u8]) -> bool {
-        for &byte in chunk {
-            match byte {
-                // A carriage return is part of a newline here, so that both `\n\n` and `\r\n\r\n` end an event.
-                b'\r' => {}
-                b'\n' if self.after_newline => self.event = 0,
-                b'\n' => self.after_newline = true,
-                _ => self.after_newline = false,
-            }
-            self.event += 1;
-            self.failed |= self.event > self.limit;
+impl Sse {
+    /// Opens the stream and waits for the endpoint. `report` gets what is odd about the stream.
+    ///
+    /// # Errors
+    /// When there is no such stream, or its endpoint is at another origin.
+    pub(crate) async fn open(
+        requests: Requests,
+        url: &Url,
+        watch: Arc<Watch>,
+        report: Box<dyn FnMut(Odd) + Send>,
+    ) -> Result<Self, HttpError> {
+        let own = HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(EVENTS))]);
+        let response = requests.send(Method::GET, url, own, None).await?;
+        if !response.status().is_success() {
+            return Err(status_of(response).await);
         }
-        !self.failed
+        match media_type(&response) {
+            Some(kind) if kind == EVENTS => {}
+            other => {
+                let other = other.as_deref().unwrap_or("none").to_owned();
+                return Err(HttpError::NotMcp(format!("the answer's content type is {other}, not {EVENTS}")));
+            }
+        }
+        let base = response.url().clone();
+        let events = events::events(response.bytes_stream().map_err(HttpError::of), MESSAGE_MAX);
+        let mut sse = Self {
+            requests,
+            endpoint: base.clone(),
+            events,
+            arrived: VecDeque::new(),
+            typed: Typed::default(),
+            watch,
+            report,
+            closing: CancellationToken::new(),
+        };
+        let named = sse.first_endpoint().await?;
+        sse.endpoint = endpoint(&base, &named)?;
+        Ok(sse)
+    }
+
+    /// What the server names as its endpoint. Messages before it are kept.
+    async fn first_endpoint(&mut self) -> Result<String, HttpError> {
+        let early = |what: &str| HttpError::NotMcp(format!("the event stream {what} before it named an endpoint"));
+        loop {
+            match self.events.next().await {
+                Some(Ok(event)) if event.event.as_deref() == Some("endpoint") => {
+                    return Ok(event.data.unwrap_or_default());
+                }
+                Some(Ok(event)) => self.take(event),
+                Some(Err(error)) => return Err(early(&format!("broke off ({})", events::why(&error)))),
+                None => return Err(early("ended")),
+            }
+        }
+    }
+
+    fn take(&mut self, event: Event) {
+        // The endpoint that was named first stays: sessions don't move.
+        if event.event.as_deref().is_some_and(|name| name != "message") {
+            return;
+        }
+        let Some(data) = event.data else { return };
+        match raw::read(data.trim().as_bytes(), &self.typed) {
+            Read::Messages(messages) => self.arrived.extend(messages),
+            Read::Noise if data.trim().is_empty() => {}
+            Read::Noise => (self.report)(Odd::Noise(data.chars().take(SHOWN).collect())),
+        }
+    }
+}
+
+/// The address that takes our messages: relative to the stream's, or absolute and at the same origin.
+fn endpoint(base: &Url, named: &str) -> Result<Url, HttpError> {
+    let url = base
+        .join(named.trim())
+        .map_err(|error| HttpError::NotMcp(format!("the endpoint that it names is no address: {error}")))?;
+    if !same_origin(&url, base) {
+        let to = one_line(&without_secrets(url));
+        let text = format!("the endpoint that it names is at another origin, to which nothing is sent: {to}");
+        return Err(HttpError::NotMcp(text));
+    }
+    Ok(url)
+}
+
+impl Transport<RoleClient> for Sse {
+    type Error = HttpError;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), HttpError>> + Send + 'static {
+        self.typed.note(&message);
+        let (requests, endpoint, watch) = (self.requests.clone(), self.endpoint.clone(), self.watch.clone());
+        let closing = self.closing.clone();
+        async move {
+            let body = serde_json::to_vec(&message).map_err(|error| HttpError::Broken(error.to_string()))?;
+            let posted = async {
+                let response = requests.send(Method::POST, &endpoint, HeaderMap::new(), Some(body)).await?;
+                if response.status().is_success() {
+                    return Ok(());
+                }
+                Err(status_of(response).await)
+            };
+            let result = tokio::select! {
+                biased;
+                () = closing.cancelled() => return Err(HttpError::Broken("the connection is closed".to_owned())),
+                result = posted => result,
+            };
+            result.map_err(|error| {
+                // The stream may be open still, and nobody listens at its other end.
+                let is_forgotten = matches!(error, HttpError::Status { status: 404 | 410, .. });
+                let error = if is_forgotten { HttpError::Forgotten } else { error };
+                watch.fail(&error);
+                error
+            })
+        }
+    }
+
+    async fn receive(&mut self) -> Option<Incoming> {
+        loop {
+            if let Some(message) = self.arrived.pop_front() {
+                return Some(message);
+            }
+            match self.events.next().await {
+                Some(Ok(event)) => self.take(event),
+                Some(Err(error)) => {
+                    self.watch.end(format!("the event stream broke off: {}", events::why(&error)));
+                    return None;
+                }
+                None => {
+                    self.watch.end("the server ended the event stream".to_owned());
+                    return None;
+                }
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), HttpError> {
+        self.closing.cancel();
+        self.events = futures::stream::empty().boxed();
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures::stream;
-    use std::io::Error as IoError;
 
-    async fn data(chunks: Vec<String>, limit: usize) -> Vec<Result<String, String>> {
-        let body = stream::iter(chunks.into_iter().map(Ok::<_, IoError>));
-        events(body, limit, Typed::default())
-            .map(|event| event.map(|event| event.data.unwrap_or_default()).map_err(|error| error.to_string()))
-            .collect()
-            .await
-    }
-
-    #[tokio::test]
-    async fn results_are_quoted_and_others_not() {
-        let notice = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
-        let text =
-            format!("data: {notice}\n\ndata: {{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{{\"n\":1.50}}}}\r\n\r\n");
-        let chunks = text.chars().map(String::from).collect();
-        let found = data(chunks, 200).await;
-        assert_eq!(found[0], Ok(notice.to_owned()));
-        assert_eq!(found[1], Ok(r#"{"jsonrpc":"2.0","id":1,"result":"{\"n\":1.50}"}"#.to_owned()));
-    }
-
-    #[tokio::test]
-    async fn many_events_pass_and_one_too_long_does_not() {
-        let many: Vec<_> = (0..100).map(|_| "data: 0123456789\n\n".to_owned()).collect();
-        assert_eq!(data(many, 40).await.len(), 100);
-        let long: Vec<_> = std::iter::once("data: ".to_owned()).chain((0..10).map(|_| "x".repeat(10))).collect();
-        let found = data(long, 40).await;
-        assert!(found[0].as_ref().is_err_and(|error| error.contains("longer than 40 bytes")), "{found:?}");
+    #[test]
+    fn an_endpoint_is_relative_or_at_the_same_origin() {
+        let base = Url::parse("http://a.example:81/sse?key=1").unwrap();
+        let found = |named: &str| endpoint(&base, named).map(|url| url.to_string());
+        for (named, expected) in [
+            ("/messages?session=1", "http://a.example:81/messages?session=1"),
+            ("messages", "http://a.example:81/messages"),
+            ("?s=2", "http://a.example:81/sse?s=2"),
+            (" http://a.example:81/m ", "http://a.example:81/m"),
+        ] {
+            assert_eq!(found(named).unwrap(), expected);
+        }
+        for named in ["http://b.example:81/m", "https://a.example:81/m", "http://a.example/m?k=s", "//b.example/m"] {
+            let error = found(named).unwrap_err().to_string();
+            assert!(error.contains("another origin") && !error.contains("k=s"), "{error}");
+        }
+        assert!(found("http://[").unwrap_err().to_string().contains("no address"));
     }
 }

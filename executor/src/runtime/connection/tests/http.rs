@@ -16,7 +16,7 @@ type Answer = (u16, &'static str, String);
 
 /// A server with sessions, and a hand to reach into its answers.
 #[derive(Clone)]
-struct Remote {
+pub(super) struct Remote {
     shared: Arc<Shared>,
 }
 
@@ -34,6 +34,18 @@ struct Shared {
 
 impl Remote {
     async fn start(tools: &'static str) -> (Self, String, tokio::task::AbortHandle) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp?key=hunter2-secret", listener.local_addr().unwrap());
+        let (remote, task) = Self::over(listener, tools);
+        (remote, url, task)
+    }
+
+    /// On a listener of any kind.
+    pub(super) fn over<L>(listener: L, tools: &'static str) -> (Self, tokio::task::AbortHandle)
+    where
+        L: axum::serve::Listener,
+        L::Addr: std::fmt::Debug,
+    {
         let shared = Shared {
             session: AtomicUsize::new(1),
             seen: Mutex::default(),
@@ -44,10 +56,8 @@ impl Remote {
         };
         let remote = Self { shared: Arc::new(shared) };
         let app = Router::new().fallback(serve).with_state(remote.clone());
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/mcp?key=hunter2-secret", listener.local_addr().unwrap());
         let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-        (remote, url, task.abort_handle())
+        (remote, task.abort_handle())
     }
 
     /// Forgets its sessions, as a restart does.
@@ -66,6 +76,9 @@ impl Remote {
 
 fn respond(status: u16, kind: &str, body: String, session: Option<usize>) -> Response {
     let mut response = Response::builder().status(status);
+    if kind == "location" {
+        return response.header("location", body).body(Body::empty()).unwrap();
+    }
     if !kind.is_empty() {
         response = response.header("content-type", kind);
     }
@@ -122,7 +135,7 @@ async fn serve(State(Remote { shared }): State<Remote>, request: Request) -> Res
     respond(200, "application/json", text, is_new)
 }
 
-const TOOLS: &str = r#"{"tools":[
+pub(super) const TOOLS: &str = r#"{"tools":[
     {"name":"write","inputSchema":{"type":"object"},"execution":{"n":1.50}},
     {"name":"read","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}]}"#;
 
@@ -133,7 +146,7 @@ fn remote_server(url: &str, headers: Value) -> Server {
 async fn dial_http(server: &Server) -> (Outcome, mpsc::Receiver<Event>) {
     let environment = BTreeMap::from([("TOKEN".to_owned(), "token-value".to_owned())]);
     let (events, received) = mpsc::channel(64);
-    (connect(server, &Context::new(environment, "/"), events).await, received)
+    (connect(server, &Context::new(environment, "/"), &Terms::default(), events).await, received)
 }
 
 async fn call(connection: &Connection, tool: &str) -> Result<String, CallError> {
@@ -277,7 +290,34 @@ async fn an_answer_over_the_limit_fails_its_call_alone() {
     remote.instead("tools/call", 200, "application/json", &long);
     let error = call(&connection, "write").await.unwrap_err();
     assert!(matches!(error, CallError::TooLong { .. }), "{error}");
+    let event = long.replacen('{', "data: {", 1) + "\n\n";
+    remote.instead("tools/call", 200, "text/event-stream", &event);
+    let error = call(&connection, "write").await.unwrap_err();
+    assert!(matches!(error, CallError::TooLong { .. }), "{error}");
     assert_eq!(call(&connection, "write").await.unwrap(), ODD);
+    server.abort();
+}
+
+#[tokio::test]
+async fn redirects_are_followed_within_the_origin_only() {
+    let (remote, url, server) = Remote::start(TOOLS).await;
+    let (outcome, _events) = dial_http(&remote_server(&url, json!({}))).await;
+    let (connection, _) = outcome.unwrap();
+    remote.instead("tools/call", 307, "location", "/mcp");
+    assert_eq!(call(&connection, "write").await.unwrap(), ODD, "with its body and its session");
+    assert_eq!(remote.count("tools/call"), 2);
+    remote.instead("tools/call", 308, "location", "https://elsewhere.example/mcp?key=hunter2-secret");
+    let error = call(&connection, "write").await.unwrap_err().to_string();
+    assert!(error.contains("a redirect to https://elsewhere.example/mcp, which is not followed because"), "{error}");
+    server.abort();
+}
+
+#[tokio::test]
+async fn tls_where_there_is_none_is_told_in_plain_words() {
+    let (_remote, url, server) = Remote::start(TOOLS).await;
+    let error = dial_http(&remote_server(&url.replace("http://", "https://"), json!({}))).await.0.unwrap_err();
+    let expected = "server `fake` can't be reached: it does not speak TLS there; if it is a server without it, its `url` starts with `http://` or `ws://`";
+    assert_eq!(error.to_string(), expected);
     server.abort();
 }
 

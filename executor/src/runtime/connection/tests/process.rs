@@ -2,11 +2,13 @@
 
 use super::*;
 
-/// A shell script that answers `initialize`, then goes on as `rest` says, with the request's id in `$id`.
+/// A shell script that doesn't know `server/discover` and answers `initialize`, then goes on as `rest` says, with the request's id in `$id`.
 fn script(rest: &str) -> Server {
     let body = format!(
         r#"read -r line
-printf '%s\n' '{{"jsonrpc":"2.0","id":0,"result":{{"protocolVersion":"2025-06-18","capabilities":{{}},"serverInfo":{{"name":"n","version":"1"}}}}}}'
+printf '%s\n' '{{"jsonrpc":"2.0","id":null,"error":{{"code":-32601,"message":"no such method"}}}}'
+read -r line
+printf '%s\n' '{{"jsonrpc":"2.0","id":2000000001,"result":{{"protocolVersion":"2025-06-18","capabilities":{{}},"serverInfo":{{"name":"n","version":"1"}}}}}}'
 read -r line
 read -r line
 id=$(printf '%s' "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
@@ -23,7 +25,7 @@ id=$(printf '%s' "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
 
 async fn call_script(rest: &str) -> (Result<String, CallError>, Connection, mpsc::Receiver<Event>) {
     let (events, received) = mpsc::channel(64);
-    let (connection, _) = connect(&script(rest), &Context::of_process("/"), events).await.unwrap();
+    let (connection, _) = connect(&script(rest), &Context::of_process("/"), &Terms::default(), events).await.unwrap();
     let call = tool_call("x", json!({}));
     let result = connection.send(&call, Caller::default()).await.map(|text| text.get().to_owned());
     (result, connection, received)
@@ -77,7 +79,8 @@ async fn a_process_that_is_given_up_while_connecting_may_say_goodbye() {
     let (events, mut received) = mpsc::channel(64);
     let given_up = CancellationToken::new();
     let context = Context::of_process("/");
-    let attempt = connect_unless(&server, &context, events, given_up.clone());
+    let terms = Terms::default();
+    let attempt = connect_unless(&server, &context, &terms, events, given_up.clone());
     let stop = async {
         assert_eq!(received.recv().await, Some(Event::Stderr("up".to_owned())));
         given_up.cancel();
