@@ -276,3 +276,35 @@ pub fn directory_of(config: &std::path::Path) -> PathBuf {
         _ => PathBuf::from("."),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use mcplan_compiler::prompt_template::Template;
+
+    use super::*;
+    use crate::core::catalog::tests::plan;
+    use crate::runtime::places::Places;
+
+    /// A running plan of this config, without a lock.
+    fn running(config: &str) -> Executor {
+        let plan = plan(config);
+        let template = Template::parse(plan.prompt.template.content.text()).unwrap();
+        let places = Places::of_machine(std::path::Path::new("/"));
+        let program =
+            Program { plan: Arc::new(plan), baseline: None, template: Arc::new(template), places: Arc::new(places) };
+        Executor::start(program, Context::new(BTreeMap::new(), "/")).0
+    }
+
+    /// The clock stands still while there is anything to do, so that an hour passes only for one who rests.
+    #[tokio::test(start_paused = true)]
+    async fn a_failed_server_is_left_in_peace() {
+        let executor = running("mcp_servers: [{ name: a, command: no-such-command }]");
+        executor.settled().await;
+        let view = executor.view();
+        let health = view.snapshot.health.values().next().unwrap();
+        assert_eq!(health.state.word(), "failed");
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+    }
+}

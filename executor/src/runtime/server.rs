@@ -96,6 +96,8 @@ enum Round {
     Life(Event),
     Connected(Epoch, Instant, Box<(Connection, Observed)>),
     Connection(Epoch, connection::Event),
+    /// Nothing will be heard of that connection or attempt any more.
+    Silent(Epoch),
     BurstOver,
     Relisted(Result<Observed, String>),
     Stop,
@@ -142,6 +144,11 @@ impl ServerTask {
                 Round::Life(event) => self.take(event).await,
                 Round::Connected(epoch, since, open) => self.connected(epoch, since, *open).await,
                 Round::Connection(epoch, event) => self.connection_event(epoch, event).await,
+                Round::Silent(epoch) => {
+                    // Asked again it would say so at once, for ever.
+                    self.events = None;
+                    self.take(Event::Lost(epoch, "the connection is gone".to_owned())).await;
+                }
                 Round::BurstOver => self.begin_relist(),
                 Round::Relisted(result) => self.relisted(result).await,
                 Round::Stop => return self.end().await,
@@ -187,7 +194,7 @@ impl ServerTask {
                 let epoch = self.connection.as_ref().map_or(Epoch::default(), |(epoch, _)| *epoch);
                 match event {
                     Some(event) => Round::Connection(epoch, event),
-                    None => Round::Life(Event::Lost(epoch, "the connection is gone".to_owned())),
+                    None => Round::Silent(epoch),
                 }
             },
             result = relisted => Round::Relisted(result),
