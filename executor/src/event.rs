@@ -223,7 +223,7 @@ impl fmt::Display for Event {
 }
 
 /// The first digits of a digest.
-fn short(digest: &str) -> &str {
+pub(crate) fn short(digest: &str) -> &str {
     let hex = digest.strip_prefix("sha256:").unwrap_or(digest);
     hex.get(..12).unwrap_or(hex)
 }

@@ -68,6 +68,11 @@ impl State {
         }
     }
 
+    /// Whether it is on its way to an outcome.
+    pub fn is_underway(&self) -> bool {
+        matches!(self, Self::Configured | Self::Connecting { .. })
+    }
+
     /// Why it doesn't serve, as far as there is a reason.
     pub fn cause(&self) -> Option<String> {
         match self {

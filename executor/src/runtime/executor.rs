@@ -29,7 +29,7 @@ pub const SHUTDOWN: Duration = Duration::from_secs(5);
 pub struct Executor {
     began_with: Arc<str>,
     views: watch::Receiver<Arc<View>>,
-    messages: mpsc::Sender<Message>,
+    pub(super) messages: mpsc::Sender<Message>,
 }
 
 /// Why a call has no result.
@@ -249,12 +249,6 @@ impl Executor {
         Some(reloaded)
     }
 
-    /// Connects a server anew, whatever state it is in.
-    pub async fn reconnect(&self, name: ServerName) {
-        // A supervisor that is gone has no servers either.
-        let _gone = self.messages.send(Message::Reconnect(name)).await;
-    }
-
     /// Ends everything: calls in flight have half of `within`, processes the rest.
     pub async fn shutdown(&self, within: Duration) {
         let (reply, answer) = oneshot::channel();
@@ -274,37 +268,5 @@ pub fn directory_of(config: &std::path::Path) -> PathBuf {
     match config.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use mcplan_compiler::prompt_template::Template;
-
-    use super::*;
-    use crate::core::catalog::tests::plan;
-    use crate::runtime::places::Places;
-
-    /// A running plan of this config, without a lock.
-    fn running(config: &str) -> Executor {
-        let plan = plan(config);
-        let template = Template::parse(plan.prompt.template.content.text()).unwrap();
-        let places = Places::of_machine(std::path::Path::new("/"));
-        let program =
-            Program { plan: Arc::new(plan), baseline: None, template: Arc::new(template), places: Arc::new(places) };
-        Executor::start(program, Context::new(BTreeMap::new(), "/")).0
-    }
-
-    /// The clock stands still while there is anything to do, so that an hour passes only for one who rests.
-    #[tokio::test(start_paused = true)]
-    async fn a_failed_server_is_left_in_peace() {
-        let executor = running("mcp_servers: [{ name: a, command: no-such-command }]");
-        executor.settled().await;
-        let view = executor.view();
-        let health = view.snapshot.health.values().next().unwrap();
-        assert_eq!(health.state.word(), "failed");
-        tokio::time::sleep(Duration::from_secs(3600)).await;
     }
 }

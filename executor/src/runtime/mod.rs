@@ -4,6 +4,7 @@ pub mod connection;
 pub mod environment;
 pub mod executor;
 pub mod observe;
+mod outcome;
 pub mod places;
 pub mod plugins;
 pub mod process;

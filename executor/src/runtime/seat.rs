@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcplan_compiler::name::ServerName;
-use mcplan_compiler::observed::Observed;
+use mcplan_compiler::observed::{Observed, Quarantined};
 use mcplan_compiler::plan::Plan;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::connection::Connection;
+use super::process::Tail;
 use super::program::Program;
 use super::server::{Command, Report};
 use super::view::Link;
@@ -35,10 +36,13 @@ pub(super) struct Instance {
     stop: watch::Sender<Option<Instant>>,
     calls: TaskTracker,
     state: State,
+    since: Instant,
     epoch: Epoch,
     attempts: u32,
     connection: Option<Connection>,
     observed: Option<Arc<Observed>>,
+    /// The end of what its processes wrote to stderr.
+    tail: Tail,
     /// It was ready or failed once.
     tried: bool,
     /// Cancelled when nothing of it is left.
@@ -53,6 +57,7 @@ impl Instance {
         (commands, stop): (mpsc::Sender<Command>, watch::Sender<Option<Instant>>),
         calls: TaskTracker,
         ended: CancellationToken,
+        tail: Tail,
     ) -> Self {
         Self {
             id,
@@ -61,10 +66,12 @@ impl Instance {
             stop,
             calls,
             state,
+            since: Instant::now(),
             epoch: Epoch::default(),
             attempts: 0,
             connection: None,
             observed: None,
+            tail,
             tried: false,
             ended,
         }
@@ -89,7 +96,10 @@ impl Instance {
             (was, is) => was.is_none() && is.is_none(),
         };
         // A state that it was only created with, or that it passes through, is no outcome.
-        self.tried |= !matches!(report.state, State::Configured | State::Connecting { .. });
+        self.tried |= !report.state.is_underway();
+        if self.state != report.state {
+            self.since = Instant::now();
+        }
         self.state = report.state;
         self.epoch = report.epoch;
         self.attempts = report.attempts;
@@ -173,13 +183,29 @@ impl Seat {
     pub(super) fn health(&self) -> Health {
         let current = &self.current;
         let observed = current.observed.as_ref();
+        let (mut refused, mut drift) = (None, Vec::new());
+        let mut quarantined = observed.map(|observed| observed.quarantined.clone()).unwrap_or_default();
+        for event in &self.told {
+            match event {
+                Event::ServerRefused { reason, .. } => refused = Some(reason.clone()),
+                Event::ServerDrifted { change, .. } => drift.push(change.clone()),
+                Event::ToolQuarantined { tool, reason, .. } => {
+                    quarantined.push(Quarantined { name: tool.clone(), reason: reason.clone() });
+                }
+                _ => {}
+            }
+        }
         Health {
             state: current.state.clone(),
+            since: current.since.into_std(),
             attempts: current.attempts,
+            replacing: self.next.is_some(),
             settled: current.tried
                 || self.listing.is_some()
                 || matches!(current.state, State::Parked | State::Unmet { .. }),
-            quarantined: observed.map(|observed| observed.quarantined.clone()).unwrap_or_default(),
+            quarantined,
+            refused,
+            drift,
             warnings: observed.map(|observed| observed.warnings.clone()).unwrap_or_default(),
         }
     }
@@ -187,10 +213,12 @@ impl Seat {
     pub(super) fn link(&self) -> Link {
         let current = &self.current;
         Link {
+            instance: current.id,
             connection: current.connection.clone(),
             calls: current.calls.clone(),
             commands: current.commands.clone(),
             epoch: current.epoch,
+            tail: current.tail.clone(),
         }
     }
 }

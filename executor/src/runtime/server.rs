@@ -8,12 +8,13 @@ use futures::future::{BoxFuture, FutureExt as _};
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::observed::Observed;
 use mcplan_compiler::plan::{Concurrency, Launch, Server};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::connection::{self, Connection, Context};
+use super::process::Tail;
 use crate::core::coalesce::Coalesce;
 use crate::core::lifecycle::{Action, Epoch, Event, Lifecycle, State};
 use crate::event::Event as Happened;
@@ -37,8 +38,15 @@ impl Slots {
 pub(super) enum Command {
     /// A call wants the server.
     Wanted,
-    /// A person wants a new connection.
-    Reconnect,
+    /// A person wants a new connection, and is told which attempt that is.
+    Reconnect(oneshot::Sender<Asked>),
+}
+
+/// The attempt that somebody asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) instance: u64,
+    pub(super) epoch: Epoch,
 }
 
 /// What a server's task tells the supervisor.
@@ -63,6 +71,7 @@ pub(super) struct Begin {
     pub(super) context: Arc<Context>,
     pub(super) slots: Slots,
     pub(super) calls: TaskTracker,
+    pub(super) tail: Tail,
     /// Cancelled when the processes before this one are gone (`replace: stop_first`).
     pub(super) after: Vec<CancellationToken>,
 }
@@ -94,6 +103,7 @@ pub(super) struct ServerTask {
 /// What one round of waiting gave.
 enum Round {
     Life(Event),
+    Reconnect(oneshot::Sender<Asked>),
     Connected(Epoch, Instant, Box<(Connection, Observed)>),
     Connection(Epoch, connection::Event),
     /// Nothing will be heard of that connection or attempt any more.
@@ -142,6 +152,11 @@ impl ServerTask {
         loop {
             match self.round().await {
                 Round::Life(event) => self.take(event).await,
+                Round::Reconnect(reply) => {
+                    self.take(Event::Reconnect).await;
+                    // Whoever asked may have gone.
+                    let _unheard = reply.send(Asked { instance: self.begin.instance, epoch: self.life.epoch() });
+                }
                 Round::Connected(epoch, since, open) => self.connected(epoch, since, *open).await,
                 Round::Connection(epoch, event) => self.connection_event(epoch, event).await,
                 Round::Silent(epoch) => {
@@ -183,7 +198,7 @@ impl ServerTask {
             _ = self.stop.wait_for(Option::is_some) => Round::Stop,
             command = self.commands.recv() => match command {
                 Some(Command::Wanted) => Round::Life(Event::Wanted),
-                Some(Command::Reconnect) => Round::Life(Event::Reconnect),
+                Some(Command::Reconnect(reply)) => Round::Reconnect(reply),
                 None => Round::Stop,
             },
             (epoch, since, result) = attempt => match result {
@@ -289,6 +304,7 @@ impl ServerTask {
             }
             connection::Event::Stderr(line) => {
                 tracing::info!(target: "mcplan::stderr", server = %self.begin.server.name, "{line}");
+                self.begin.tail.push(line);
             }
         }
     }
@@ -420,3 +436,6 @@ fn chance() -> f64 {
     use std::hash::{BuildHasher as _, RandomState};
     RandomState::new().hash_one(0u8) as f64 / u64::MAX as f64
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,7 +15,7 @@ use super::connection::Context;
 use super::process;
 use super::program::Program;
 use super::seat::{Instance, Seat, drain_limit};
-use super::server::{Begin, Command, LADDER, Report, ServerTask, Slots};
+use super::server::{Asked, Begin, Command, LADDER, Report, ServerTask, Slots};
 use super::view::View;
 use crate::core::catalog::Catalog;
 use crate::core::lifecycle::State;
@@ -39,7 +39,7 @@ pub struct Reloaded {
 #[derive(Debug)]
 pub(super) enum Message {
     Reload(Box<Program>, oneshot::Sender<Reloaded>),
-    Reconnect(ServerName),
+    Reconnect(ServerName, oneshot::Sender<Asked>),
     Shutdown(Duration, oneshot::Sender<()>),
 }
 
@@ -110,7 +110,7 @@ impl Supervisor {
                         // Whoever asked may have gone.
                         let _unheard = reply.send(reloaded);
                     }
-                    Some(Message::Reconnect(name)) => self.command(&name, Command::Reconnect),
+                    Some(Message::Reconnect(name, reply)) => self.command(&name, Command::Reconnect(reply)),
                     Some(Message::Shutdown(drain, reply)) => {
                         self.shutdown(drain).await;
                         let _unheard = reply.send(());
@@ -150,6 +150,7 @@ impl Supervisor {
         let (commands, inbox) = mpsc::channel(16);
         let (stop, stopped) = watch::channel(None);
         let (calls, ended) = (TaskTracker::new(), CancellationToken::new());
+        let tail = process::Tail::default();
         let enabled = self.program.plan.enabled && server.enabled;
         let unmet = server.when_env.iter().find(|name| !self.context.is_set(name)).cloned();
         let state = match &unmet {
@@ -165,6 +166,7 @@ impl Supervisor {
             context: self.context.clone(),
             slots: self.slots.clone(),
             calls: calls.clone(),
+            tail: tail.clone(),
             after,
         };
         let task = ServerTask::new(begin, inbox, stopped, self.report_to.clone());
@@ -173,7 +175,7 @@ impl Supervisor {
             task.run().await;
             drop(end);
         });
-        Instance::new(self.instances, server.name.clone(), state, (commands, stop), calls, ended)
+        Instance::new(self.instances, server.name.clone(), state, (commands, stop), calls, ended, tail)
     }
 
     fn take(&mut self, report: Report) {
