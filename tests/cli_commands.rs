@@ -64,6 +64,7 @@ fn wrong_usage_is_exit_2_on_stderr() {
         &["lock", "--chekc"],
         &["lock", "--check", "--offline"],
         &["run"],
+        &["run", "--stdio", "--no-watch", "--watch", "poll"],
         &["search"],
         &["search", "x", "--limit", "many"],
         &["search", "x", "--limit", "0"],

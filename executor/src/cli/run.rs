@@ -24,7 +24,7 @@ use crate::runtime::process;
 use crate::runtime::program::Program;
 use crate::runtime::reload::{Files, Followed, Loaded, follow};
 use crate::runtime::signals::Signals;
-use crate::runtime::watcher::Watcher;
+use crate::runtime::watcher::{Watcher, Way};
 use crate::serve::control::{self, Control, Identity};
 use crate::serve::mcp;
 
@@ -55,6 +55,9 @@ pub(super) struct Run {
     /// Don't follow changes of the files
     #[arg(long)]
     no_watch: bool,
+    /// How changes of the files are noticed
+    #[arg(long, value_enum, value_name = "WAY", default_value_t = WayArgument::Events, conflicts_with = "no_watch")]
+    watch: WayArgument,
     /// Don't put a guard above the executor that ends all processes when it is killed
     #[arg(long)]
     no_guard: bool,
@@ -70,6 +73,23 @@ enum DisclosureArgument {
     Bridge,
     /// Every tool is listed
     All,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum WayArgument {
+    /// The system tells
+    Events,
+    /// By looking every two seconds, for file systems that tell of nothing
+    Poll,
+}
+
+impl From<WayArgument> for Way {
+    fn from(argument: WayArgument) -> Self {
+        match argument {
+            WayArgument::Events => Self::Events,
+            WayArgument::Poll => Self::Poll,
+        }
+    }
 }
 
 impl From<DisclosureArgument> for DisclosureSetting {
@@ -188,8 +208,8 @@ impl Run {
         let watcher = if self.no_watch {
             None
         } else {
-            Some(Watcher::new(&watched(&project, trust)).map_err(|error| {
-                CouldNot::new(format!("the config's directory can't be watched: {error}; --no-watch does without"))
+            Some(Watcher::new(&watched(&project, trust), self.watch.into()).map_err(|error| {
+                CouldNot::new(format!("the config's directory can't be watched: {error}; --watch poll does without"))
             })?)
         };
         let signals = Signals::new()?;

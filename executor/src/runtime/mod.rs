@@ -7,6 +7,7 @@ pub mod observe;
 mod outcome;
 pub mod places;
 pub mod plugins;
+mod poll;
 pub mod process;
 pub mod program;
 pub mod reload;
