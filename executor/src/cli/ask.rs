@@ -122,7 +122,10 @@ pub(super) fn outcome(server: &ServerStatus) -> String {
         "ready" => format!("{name}: ready, {}", counted(server.tool_count, "tool")),
         "parked" => format!("{name}: not connected, because it is disabled in the config"),
         "waiting" => format!("{name}: not ready, tried again soon{cause}"),
-        "configured" | "connecting" => format!("{name}: still {state}; 'mcplan status' tells how it goes on"),
+        // One that rests on purpose says why.
+        "configured" | "connecting" if server.cause.is_none() => {
+            format!("{name}: still {state}; 'mcplan status' tells how it goes on")
+        }
         _ => format!("{name}: {state}{cause}"),
     }
 }
@@ -131,7 +134,7 @@ pub(super) fn outcome(server: &ServerStatus) -> String {
 pub(super) fn judged(server: &ServerStatus) -> Outcome {
     match server.state.as_str() {
         "ready" => Outcome::Fine,
-        "configured" | "connecting" => Outcome::CouldNotFindOut,
+        "configured" | "connecting" if server.cause.is_none() => Outcome::CouldNotFindOut,
         _ => Outcome::DoesNotHold,
     }
 }

@@ -38,7 +38,10 @@ impl ReloadCommand {
 
 /// A server that isn't to be connected here is as the files want it.
 fn judged(server: &ServerStatus) -> Outcome {
-    if matches!(server.state.as_str(), "parked" | "unmet") { Outcome::Fine } else { ask::judged(server) }
+    match (server.state.as_str(), &server.cause) {
+        ("parked" | "unmet", _) | ("configured", Some(_)) => Outcome::Fine,
+        _ => ask::judged(server),
+    }
 }
 
 fn print(reload: &Reload) {

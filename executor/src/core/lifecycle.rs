@@ -68,9 +68,9 @@ impl State {
         }
     }
 
-    /// Whether it is on its way to an outcome.
-    pub fn is_underway(&self) -> bool {
-        matches!(self, Self::Configured | Self::Connecting { .. })
+    /// Whether it has come as far as it does by itself for now.
+    pub fn has_arrived(&self) -> bool {
+        !matches!(self, Self::Configured | Self::Connecting { .. })
     }
 
     /// Why it doesn't serve, as far as there is a reason.

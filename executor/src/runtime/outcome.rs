@@ -8,9 +8,9 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::executor::Executor;
-use super::server::Asked;
 use super::supervisor::{Message, Reloaded};
 use super::view::View;
+use crate::core::lifecycle::{Epoch, State};
 use crate::core::reconcile::Step;
 
 /// The longest that an outcome is waited for. Attempts end by `timeout_seconds`; waiting for a turn, or for calls of the
@@ -25,16 +25,15 @@ impl Executor {
     pub async fn reconnect(&self, name: &ServerName) -> Option<Arc<View>> {
         let (reply, answer) = oneshot::channel();
         self.messages.send(Message::Reconnect(name.clone(), reply)).await.ok()?;
-        // No answer: the server is gone, or so much is asked of it already that one more makes no difference.
-        let asked = answer.await.ok();
-        let view = self.outcome(|view| is_over(view, name, asked)).await;
+        let before = answer.await.ok()?;
+        let view = self.outcome(|view| is_known(view, name, Some(before))).await;
         view.snapshot.health.contains_key(name).then_some(view)
     }
 
     /// Waits for the servers that a reload has touched.
     pub async fn reloaded(&self, reloaded: &Reloaded) -> Arc<View> {
         let touched: Vec<_> = reloaded.steps.iter().filter_map(Step::connects).collect();
-        self.outcome(|view| touched.iter().all(|name| is_over(view, name, None))).await
+        self.outcome(|view| touched.iter().all(|name| is_known(view, name, None))).await
     }
 
     async fn outcome(&self, is_known: impl Fn(&View) -> bool) -> Arc<View> {
@@ -46,9 +45,10 @@ impl Executor {
     }
 }
 
-/// Whether it is known what became of a server, since the attempt that was asked for.
-fn is_over(view: &View, name: &ServerName, asked: Option<Asked>) -> bool {
+/// Whether it is known what became of a server, since the attempt that it had come to before it was told.
+fn is_known(view: &View, name: &ServerName, before: Option<(u64, Epoch)>) -> bool {
     let (Some(health), Some(link)) = (view.snapshot.health.get(name), view.links.get(name)) else { return true };
-    let is_answer = asked.is_none_or(|asked| (link.instance, link.epoch) >= (asked.instance, asked.epoch));
-    is_answer && !health.replacing && !health.state.is_underway()
+    let is_kept_off = matches!(health.state, State::Parked | State::Unmet { .. } | State::Stopped);
+    let is_later = before.is_none_or(|before| (link.instance, link.epoch) > before);
+    (is_later || is_kept_off) && !health.replacing && health.state.has_arrived()
 }

@@ -83,6 +83,11 @@ impl Instance {
         self.stop.send_modify(|stop| *stop = Some(stop.map_or(until, |before| before.min(until))));
     }
 
+    /// Which attempt it has come to.
+    pub(super) fn attempt(&self) -> (u64, Epoch) {
+        (self.id, self.epoch)
+    }
+
     /// A call or a person wants something of it.
     pub(super) fn command(&self, command: Command) {
         // A full inbox means that the task is about to act anyway.
@@ -96,7 +101,7 @@ impl Instance {
             (was, is) => was.is_none() && is.is_none(),
         };
         // A state that it was only created with, or that it passes through, is no outcome.
-        self.tried |= !report.state.is_underway();
+        self.tried |= report.state.has_arrived();
         if self.state != report.state {
             self.since = Instant::now();
         }
@@ -173,6 +178,14 @@ impl Seat {
         let news = told.iter().filter(|event| !self.told.contains(event)).cloned().collect();
         self.told = told;
         news
+    }
+
+    /// A person wants a new connection: of the instance that is to serve, if another one serves still. Gives the attempt
+    /// that it had come to before.
+    pub(super) fn reconnect(&self) -> (u64, Epoch) {
+        let instance = self.next.as_ref().unwrap_or(&self.current);
+        instance.command(Command::Reconnect);
+        instance.attempt()
     }
 
     /// What it lists; nothing while a condition of its own isn't met.

@@ -8,7 +8,7 @@ use futures::future::{BoxFuture, FutureExt as _};
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::observed::Observed;
 use mcplan_compiler::plan::{Concurrency, Launch, Server};
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -38,15 +38,8 @@ impl Slots {
 pub(super) enum Command {
     /// A call wants the server.
     Wanted,
-    /// A person wants a new connection, and is told which attempt that is.
-    Reconnect(oneshot::Sender<Asked>),
-}
-
-/// The attempt that somebody asked for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
-    pub(super) instance: u64,
-    pub(super) epoch: Epoch,
+    /// A person wants a new connection.
+    Reconnect,
 }
 
 /// What a server's task tells the supervisor.
@@ -103,7 +96,6 @@ pub(super) struct ServerTask {
 /// What one round of waiting gave.
 enum Round {
     Life(Event),
-    Reconnect(oneshot::Sender<Asked>),
     Connected(Epoch, Instant, Box<(Connection, Observed)>),
     Connection(Epoch, connection::Event),
     /// Nothing will be heard of that connection or attempt any more.
@@ -152,11 +144,6 @@ impl ServerTask {
         loop {
             match self.round().await {
                 Round::Life(event) => self.take(event).await,
-                Round::Reconnect(reply) => {
-                    self.take(Event::Reconnect).await;
-                    // Whoever asked may have gone.
-                    let _unheard = reply.send(Asked { instance: self.begin.instance, epoch: self.life.epoch() });
-                }
                 Round::Connected(epoch, since, open) => self.connected(epoch, since, *open).await,
                 Round::Connection(epoch, event) => self.connection_event(epoch, event).await,
                 Round::Silent(epoch) => {
@@ -198,7 +185,7 @@ impl ServerTask {
             _ = self.stop.wait_for(Option::is_some) => Round::Stop,
             command = self.commands.recv() => match command {
                 Some(Command::Wanted) => Round::Life(Event::Wanted),
-                Some(Command::Reconnect(reply)) => Round::Reconnect(reply),
+                Some(Command::Reconnect) => Round::Life(Event::Reconnect),
                 None => Round::Stop,
             },
             (epoch, since, result) = attempt => match result {

@@ -15,10 +15,10 @@ use super::connection::Context;
 use super::process;
 use super::program::Program;
 use super::seat::{Instance, Seat, drain_limit};
-use super::server::{Asked, Begin, Command, LADDER, Report, ServerTask, Slots};
+use super::server::{Begin, LADDER, Report, ServerTask, Slots};
 use super::view::View;
 use crate::core::catalog::Catalog;
-use crate::core::lifecycle::State;
+use crate::core::lifecycle::{Epoch, State};
 use crate::core::reconcile::{Step, reconcile};
 use crate::core::snapshot::Snapshot;
 use crate::event::Event;
@@ -39,7 +39,8 @@ pub struct Reloaded {
 #[derive(Debug)]
 pub(super) enum Message {
     Reload(Box<Program>, oneshot::Sender<Reloaded>),
-    Reconnect(ServerName, oneshot::Sender<Asked>),
+    /// Answered with the attempt that it had come to before, if there is such a server.
+    Reconnect(ServerName, oneshot::Sender<(u64, Epoch)>),
     Shutdown(Duration, oneshot::Sender<()>),
 }
 
@@ -110,7 +111,10 @@ impl Supervisor {
                         // Whoever asked may have gone.
                         let _unheard = reply.send(reloaded);
                     }
-                    Some(Message::Reconnect(name, reply)) => self.command(&name, Command::Reconnect(reply)),
+                    Some(Message::Reconnect(name, reply)) => {
+                        // Whoever asked may have gone.
+                        let _unheard = self.seats.get(&name).map(|seat| reply.send(seat.reconnect()));
+                    }
                     Some(Message::Shutdown(drain, reply)) => {
                         self.shutdown(drain).await;
                         let _unheard = reply.send(());
@@ -244,12 +248,6 @@ impl Supervisor {
             }
         }
         self.seats.insert(server.name.clone(), seat);
-    }
-
-    fn command(&self, name: &ServerName, command: Command) {
-        if let Some(seat) = self.seats.get(name) {
-            seat.current.command(command);
-        }
     }
 
     fn publish(&mut self) {
