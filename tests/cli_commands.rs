@@ -17,8 +17,22 @@ fn script_server() {
     support::server::main();
 }
 
-const COMMANDS: [&str; 11] =
-    ["validate", "lock", "render", "search", "test", "explain", "run", "call", "builtins", "schema", "completions"];
+const COMMANDS: [&str; 14] = [
+    "validate",
+    "lock",
+    "render",
+    "search",
+    "test",
+    "explain",
+    "run",
+    "call",
+    "status",
+    "reconnect",
+    "reload",
+    "builtins",
+    "schema",
+    "completions",
+];
 
 fn bakery() -> Project {
     let entry =
@@ -52,6 +66,7 @@ fn wrong_usage_is_exit_2_on_stderr() {
         &["validate", "--profile", "a/b"],
         &["lock", "--profile", ""],
         &["run"],
+        &["run", "--stdio", "--no-watch", "--watch", "poll"],
         &["search"],
         &["search", "x", "--limit", "many"],
         &["search", "x", "--limit", "0"],
@@ -82,6 +97,9 @@ fn no_config_is_said_by_every_command_that_needs_one() {
         &["explain", "some_tool"],
         &["run", "--stdio"],
         &["call", "x"],
+        &["status"],
+        &["reconnect", "x"],
+        &["reload"],
     ] {
         let ran = Ran::of(mcplan(args).current_dir(nowhere.path()).stdin(Stdio::null()).output().unwrap());
         assert_eq!((ran.code, &*ran.out), (2, ""), "{args:?}");

@@ -216,6 +216,40 @@ fn without_a_watch_only_sighup_reads_the_files() {
     client.end();
 }
 
+/// Where the system tells of nothing.
+#[test]
+fn by_polling_each_change_is_noticed_too() {
+    let project = Project::new("");
+    std::fs::remove_file(project.path("config.yml")).unwrap();
+    let fragments = |tools: &[&str]| {
+        let mut whole: Value = serde_json::from_str(&including(tools)).unwrap();
+        whole["fragments"] = json!(["more/*.yml"]);
+        whole.to_string()
+    };
+    std::fs::create_dir(project.path("one")).unwrap();
+    std::fs::create_dir(project.path("more")).unwrap();
+    project.write("one/config.yml", &fragments(&["a"]));
+    std::os::unix::fs::symlink("one/config.yml", project.path("config.yml")).unwrap();
+    project.write("more/first.yml", "mcp: { denylist: [nothing] }\n");
+    let mut client = Client::start(&project, &["--watch", "poll"]);
+    assert_eq!(client.names(), ["mcp__s__a"]);
+    touch(&project.path("one/config.yml"));
+    project.write("one/config.yml", &fragments(&["b"]));
+    reloaded(&client, 2);
+    // The link is retargeted.
+    std::fs::create_dir(project.path("two")).unwrap();
+    project.write("two/config.yml", &fragments(&["a", "b"]));
+    std::os::unix::fs::symlink("two/config.yml", project.path("link")).unwrap();
+    std::fs::rename(project.path("link"), project.path("config.yml")).unwrap();
+    reloaded(&client, 3);
+    // A fragment that wasn't there.
+    project.write("more/second.yml", "mcp: { denylist: [b] }\n");
+    reloaded(&client, 4);
+    assert_eq!(client.names_when(|names| names.len() == 1), ["mcp__s__a"]);
+    let log = client.end();
+    assert_eq!((count(&log, "plan.reloaded"), count(&log, "plan.rejected")), (3, 0), "{log}");
+}
+
 /// A directory in which something else is written all the time still gets its reload.
 #[test]
 fn a_busy_directory_does_not_hold_up_a_reload() {

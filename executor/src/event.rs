@@ -4,6 +4,8 @@ use std::fmt;
 
 use mcplan_compiler::name::ServerName;
 
+use crate::core::gate::{Denied, Reason};
+
 /// Something that happened while a plan runs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
@@ -139,6 +141,16 @@ pub enum Event {
     },
 }
 
+impl From<&Denied> for Event {
+    fn from(denied: &Denied) -> Self {
+        let rule = match &denied.reason {
+            Reason::Unknown => "no server has a tool of that name".to_owned(),
+            Reason::Hidden(server, why) => format!("of server {server}: {why}"),
+        };
+        Self::PolicyDenied { operation: format!("mcp:call:{}", denied.name), rule }
+    }
+}
+
 impl Event {
     /// The event's name, as it stands in logs and streams.
     pub fn name(&self) -> &'static str {
@@ -223,7 +235,7 @@ impl fmt::Display for Event {
 }
 
 /// The first digits of a digest.
-fn short(digest: &str) -> &str {
+pub(crate) fn short(digest: &str) -> &str {
     let hex = digest.strip_prefix("sha256:").unwrap_or(digest);
     hex.get(..12).unwrap_or(hex)
 }

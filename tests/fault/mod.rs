@@ -13,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 pub fn run(args: &[String]) -> ExitCode {
     match args[0].as_str() {
         "serve" => serve(args.get(1).map_or("", String::as_str)),
-        "guard" => guard::run(["fault", "executor"].map(Into::into)),
+        "guard" => guard::run(["fault", "executor"].map(Into::into), |_| {}),
         "executor" => executor(),
         other => panic!("no such role: {other}"),
     }

@@ -18,12 +18,14 @@ pub const DEADLINE: Duration = Duration::from_secs(30);
 /// A directory with a config in it.
 pub struct Project {
     directory: tempfile::TempDir,
+    /// Where its executors have their control sockets.
+    runtime: tempfile::TempDir,
 }
 
 impl Project {
     /// With this `config.yml`.
     pub fn new(config: &str) -> Self {
-        let project = Self { directory: tempfile::tempdir().unwrap() };
+        let project = Self { directory: tempfile::tempdir().unwrap(), runtime: tempfile::tempdir().unwrap() };
         project.write("config.yml", config);
         project
     }
@@ -66,8 +68,21 @@ impl Project {
     /// `mcplan ARGS` in this directory, not started yet.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = mcplan(args);
-        command.current_dir(self.path(""));
+        command.current_dir(self.path("")).env("XDG_RUNTIME_DIR", self.runtime.path());
         command
+    }
+
+    /// The names of the control sockets that are there.
+    pub fn sockets(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.runtime.path().join("mcplan")).into_iter().flatten();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    /// The one control socket that is there.
+    pub fn socket(&self) -> PathBuf {
+        let names = self.sockets();
+        assert_eq!(names.len(), 1, "{names:?}");
+        self.runtime.path().join("mcplan").join(&names[0])
     }
 
     /// Runs `mcplan ARGS` in this directory to its end.

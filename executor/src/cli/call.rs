@@ -1,4 +1,4 @@
-//! `mcplan call`: one call through the gate, by starting the one server that owns the tool.
+//! `mcplan call`: one call through the gate, by a running executor, else by starting the one server that owns the tool.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,20 @@ use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::caller;
+use super::ask::{self, OneOf};
 use super::project::{Project, Which};
 use super::report::{self, CouldNot, Outcome};
 use super::run::{Trust, or_outcome, program};
-use super::with_servers;
+use super::{anyone, caller, until_signal, with_servers};
 use crate::core::caller::Caller;
 use crate::core::catalog::{Catalog, Listing};
-use crate::core::gate::{Asked, Denied, Reason, gate};
+use crate::core::gate::{Asked, Denied, gate};
 use crate::core::results::{self, Cap};
 use crate::event::Event;
 use crate::runtime::connection::{self, Context};
 use crate::runtime::executor::{Executor, SHUTDOWN};
 use crate::runtime::program::Program;
+use crate::serve::control::{Answer, CallRequest, Request};
 
 /// Call one tool and print its result
 #[derive(Debug, Args)]
@@ -38,12 +39,17 @@ pub(super) struct CallCommand {
     /// As this agent [default: lead]
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
+    #[command(flatten)]
+    of: OneOf,
 }
 
 impl CallCommand {
     pub(super) fn run(&self, which: &Which) -> anyhow::Result<Outcome> {
         let asked = Asked { name: self.tool.clone(), arguments: self.arguments()?, meta: Map::new() };
-        let project = Project::find(which)?;
+        let project = ask::project(which)?;
+        if let Some(answer) = until_signal(self.of.ask_any(&project, &self.request(&asked)))?? {
+            return self.answered(answer);
+        }
         let program = match or_outcome(program(&project, Trust::Config, Some(project.compile()?)))? {
             Ok(program) => program,
             Err(outcome) => return Ok(outcome),
@@ -70,11 +76,34 @@ impl CallCommand {
         };
         match called {
             Ok(result) => Ok(self.print(&result)),
-            Err(Failed::Denied(reason)) => Ok(denied(&reason)),
+            Err(Failed::Denied(denied)) => {
+                // On the command line the user is the owner of the config, so the reason may be told.
+                report::error(denied.in_full());
+                Ok(Outcome::DoesNotHold)
+            }
             Err(Failed::NoResult(reason)) => {
                 report::error(reason);
                 Ok(Outcome::DoesNotHold)
             }
+        }
+    }
+
+    /// What a running executor is asked.
+    fn request(&self, asked: &Asked) -> Request {
+        let here = std::env::current_dir().ok();
+        let Caller { agent, workspace, home } = anyone(self.agent.as_deref(), here.as_deref());
+        let (tool, arguments) = (asked.name.clone(), asked.arguments.clone());
+        Request::Call(CallRequest { tool, arguments, agent, workspace, home })
+    }
+
+    fn answered(&self, answer: Answer) -> anyhow::Result<Outcome> {
+        match answer {
+            Answer::Result(result) => Ok(self.print(&result)),
+            Answer::Refused(why) => {
+                report::error(why);
+                Ok(Outcome::DoesNotHold)
+            }
+            _ => Err(ask::other_answer().into()),
         }
     }
 
@@ -186,15 +215,4 @@ async fn call_among_all(
     // It has nothing left to do; a panic in it has been printed.
     let _ended = task.await;
     result
-}
-
-/// On the command line the user is the owner of the config, so the reason may be told.
-fn denied(denied: &Denied) -> Outcome {
-    match &denied.reason {
-        Reason::Unknown => {
-            report::error(format_args!("{denied}; 'mcplan search' finds tools by name and by what they do"))
-        }
-        Reason::Hidden(server, why) => report::error(format_args!("{denied}: {server} has it, but {why}")),
-    }
-    Outcome::DoesNotHold
 }

@@ -1,6 +1,7 @@
 //! The command line: one subcommand a file. Reads arguments, prints results, picks exit codes; decides nothing.
 
 mod add;
+mod ask;
 mod asked;
 mod builtins;
 mod call;
@@ -13,12 +14,16 @@ mod init;
 mod lock;
 mod logging;
 mod project;
+mod reconnect;
+mod reload;
 mod remove;
 mod render;
 mod report;
 mod run;
 mod schema;
 mod search;
+mod status;
+mod table;
 mod test;
 mod validate;
 mod why;
@@ -36,6 +41,7 @@ use crate::core::catalog::{Catalog, Listing};
 use crate::core::snapshot::Snapshot;
 use crate::runtime::process;
 use crate::runtime::signals::Signals;
+use crate::serve::control;
 use mcplan_compiler::lock::Lock;
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::plan::{LEAD, Plan};
@@ -77,6 +83,9 @@ enum Command {
     Test(test::TestCommand),
     Run(run::Run),
     Call(call::CallCommand),
+    Status(status::StatusCommand),
+    Reconnect(reconnect::Reconnect),
+    Reload(reload::ReloadCommand),
     Init(init::Init),
     Add(add::Add),
     Remove(remove::Remove),
@@ -122,7 +131,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString> + Clone) -> ExitCode {
     let _ending = parsed.logging.start(matches!(parsed.command, Command::Run(_)) && !guards);
     if guards {
         // Nothing has been started yet: the guard is this process, the executor its child.
-        return process::guard::run(arguments.into_iter().skip(1));
+        return process::guard::run(arguments.into_iter().skip(1), control::forget);
     }
     let which = &parsed.which;
     report::finish(match &parsed.command {
@@ -134,6 +143,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString> + Clone) -> ExitCode {
         Command::Test(command) => command.run(which),
         Command::Run(command) => command.run(which),
         Command::Call(command) => command.run(which),
+        Command::Status(command) => command.run(which, parsed.logging.is_verbose()),
+        Command::Reconnect(command) => command.run(which),
+        Command::Reload(command) => command.run(which),
         Command::Explain(command) => command.run(which),
         Command::Init(command) => command.run(which),
         Command::Add(command) => command.run(which),
@@ -185,14 +197,16 @@ fn everywhere(plan: &Plan) -> Plan {
 
 /// Who asks: an agent of the plan, in a workspace.
 fn caller(plan: &Plan, agent: Option<&str>, workspace: Option<&Path>) -> Result<Caller, CouldNot> {
-    let agent = agent.unwrap_or(LEAD);
-    if !plan.agents.contains_key(agent) {
-        let known: Vec<_> = plan.agents.keys().map(String::as_str).collect();
-        return Err(CouldNot::new(format!("there is no agent `{agent}`; the agents are {}", known.join(", "))));
-    }
+    let caller = anyone(agent, workspace);
+    caller.check(plan).map_err(|unknown| CouldNot::new(unknown.to_string()))?;
+    Ok(caller)
+}
+
+/// Who asks, whether the agent is one of the plan or not.
+fn anyone(agent: Option<&str>, workspace: Option<&Path>) -> Caller {
     let real = |path: &Path| path.canonicalize().ok().map(|path| path.display().to_string());
     let home = std::env::home_dir().and_then(|home| real(&home));
-    Ok(Caller { agent: agent.to_owned(), workspace: workspace.and_then(real), home })
+    Caller { agent: agent.unwrap_or(LEAD).to_owned(), workspace: workspace.and_then(real), home }
 }
 
 /// A plan and what its servers list.
@@ -210,6 +224,13 @@ fn snapshot(plan: &Plan, listings: &BTreeMap<ServerName, Listing>) -> Result<Sna
 fn with_servers<T>(work: impl Future<Output = T>) -> anyhow::Result<T> {
     // Orphans of servers have to come back to us; that a guard is gone is nothing to a command that has none.
     let _no_guard = process::guard::adopt();
+    let result = until_signal(work);
+    process::sweep(std::time::Duration::from_secs(2));
+    result
+}
+
+/// Runs something that waits to its end, or to a signal.
+fn until_signal<T>(work: impl Future<Output = T>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let result = runtime.block_on(async {
         let mut signals = Signals::new()?;
@@ -220,6 +241,5 @@ fn with_servers<T>(work: impl Future<Output = T>) -> anyhow::Result<T> {
     });
     // A read that waits in a thread must not keep us.
     runtime.shutdown_background();
-    process::sweep(std::time::Duration::from_secs(2));
     result
 }

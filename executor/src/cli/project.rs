@@ -14,6 +14,7 @@ use mcplan_compiler::{Compilation, Options, compile_with};
 use super::report::{self, CouldNot};
 use crate::runtime::connection::Context;
 use crate::runtime::plugins;
+use crate::serve::control::Key;
 
 /// The names that are looked for when none is given.
 const DEFAULTS: [&str; 2] = ["config.yml", "mcplan.yml"];
@@ -95,6 +96,16 @@ impl Project {
         }
         let mut here = DEFAULTS.iter().map(|path| Self::new(PathBuf::from(path), which.profile.clone()));
         here.find(|project| project.lock.exists()).map_or_else(|| Self::find(which), Ok)
+    }
+
+    /// What is laid over the config.
+    pub(super) fn profile(&self) -> Option<&str> {
+        self.profile.as_deref()
+    }
+
+    /// What its executors are found by.
+    pub(super) fn key(&self) -> Key {
+        Key::of(&self.config, self.profile())
     }
 
     /// The config as it is told apart in reports.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use mcplan_compiler::Compilation;
@@ -23,10 +23,14 @@ use crate::runtime::executor::{Executor, SHUTDOWN};
 use crate::runtime::places::Places;
 use crate::runtime::process;
 use crate::runtime::program::Program;
-use crate::runtime::reload::{Loaded, follow};
+use crate::runtime::reload::{Files, Followed, Loaded, follow};
 use crate::runtime::signals::Signals;
-use crate::runtime::watcher::Watcher;
+use crate::runtime::watcher::{Watcher, Way};
+use crate::serve::control::{self, Control, Identity};
 use crate::serve::mcp;
+
+/// How long those who still wait for an answer on the control socket are heard after everything has ended.
+const LAST_ANSWERS: Duration = Duration::from_millis(200);
 
 /// Run the plan: connect the servers and serve agents
 #[derive(Debug, Args)]
@@ -52,6 +56,9 @@ pub(super) struct Run {
     /// Don't follow changes of the files
     #[arg(long)]
     no_watch: bool,
+    /// How changes of the files are noticed
+    #[arg(long, value_enum, value_name = "WAY", default_value_t = WayArgument::Events, conflicts_with = "no_watch")]
+    watch: WayArgument,
     /// Don't put a guard above the executor that ends all processes when it is killed
     #[arg(long)]
     no_guard: bool,
@@ -67,6 +74,23 @@ enum DisclosureArgument {
     Bridge,
     /// Every tool is listed
     All,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum WayArgument {
+    /// The system tells
+    Events,
+    /// By looking every two seconds, for file systems that tell of nothing
+    Poll,
+}
+
+impl From<WayArgument> for Way {
+    fn from(argument: WayArgument) -> Self {
+        match argument {
+            WayArgument::Events => Self::Events,
+            WayArgument::Poll => Self::Poll,
+        }
+    }
 }
 
 impl From<DisclosureArgument> for DisclosureSetting {
@@ -116,10 +140,13 @@ impl Run {
 
     async fn serve(&self, project: Project, program: Program, caller: Caller) -> anyhow::Result<Outcome> {
         let mut signals = Signals::new()?;
+        let identity = self.identity(&project, caller.clone()).into();
         let disclosure = self.disclosure.map_or_else(|| program.plan.serve.disclosure.into(), DisclosureSetting::from);
         let (executor, task) = Executor::start(program, Context::of_process(&project.directory));
         let stop = CancellationToken::new();
-        let following = self.follow(&project, &executor)?;
+        let (files, followed) = Files::new();
+        let following = self.follow(&project, &executor, followed)?;
+        let control = self.control(&project, Control { executor: executor.clone(), files, identity });
         let streams = rmcp::transport::stdio_pipes();
         let mut serving = std::pin::pin!(mcp::serve(executor.clone(), disclosure, caller, streams, stop.clone()));
         let (served, within) = tokio::select! {
@@ -132,7 +159,11 @@ impl Run {
             }
         };
         following.abort();
+        control.iter().for_each(control::Serving::close);
         executor.shutdown(within).await;
+        if let Some(control) = control {
+            control.finish(LAST_ANSWERS).await;
+        }
         // It has nothing left to do; a panic in it has been printed.
         let _ended = task.await;
         match served {
@@ -144,18 +175,47 @@ impl Run {
         }
     }
 
-    fn follow(&self, project: &Project, executor: &Executor) -> anyhow::Result<tokio::task::JoinHandle<()>> {
+    /// What the control socket tells of this process.
+    fn identity(&self, project: &Project, caller: Caller) -> Identity {
+        Identity {
+            config: control::absolute(&project.config).display().to_string(),
+            profile: project.profile().map(str::to_owned),
+            locked: self.locked || self.frozen,
+            frozen: self.frozen,
+            caller,
+            began: Instant::now(),
+        }
+    }
+
+    /// Opens the control socket. Without one the executor is as good as ever, only nobody can ask it anything.
+    fn control(&self, project: &Project, control: Control) -> Option<control::Serving> {
+        match control::start(&project.key(), control) {
+            Ok(serving) => Some(serving),
+            Err(error) => {
+                tracing::warn!("control-socket: {error}; status, reconnect, reload and call can't reach this executor");
+                None
+            }
+        }
+    }
+
+    fn follow(
+        &self,
+        project: &Project,
+        executor: &Executor,
+        followed: Followed,
+    ) -> anyhow::Result<tokio::task::JoinHandle<()>> {
         let project = project.clone();
         let trust = self.trust();
         let watcher = if self.no_watch {
             None
         } else {
-            Some(Watcher::new(&watched(&project, trust)).map_err(|error| {
-                CouldNot::new(format!("the config's directory can't be watched: {error}; --no-watch does without"))
+            Some(Watcher::new(&watched(&project, trust), self.watch.into()).map_err(|error| {
+                CouldNot::new(format!("the config's directory can't be watched: {error}; --watch poll does without"))
             })?)
         };
         let signals = Signals::new()?;
-        Ok(tokio::spawn(follow(executor.clone(), watcher, Arc::new(move || load(&project, trust)), signals)))
+        let load = Arc::new(move || load(&project, trust));
+        Ok(tokio::spawn(follow(executor.clone(), watcher, load, signals, followed)))
     }
 }
 

@@ -13,10 +13,29 @@ pub struct Caller {
     pub home: Option<String>,
 }
 
+/// An agent that the plan doesn't declare.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no agent `{agent}`; the agents are {}", .known.join(", "))]
+pub struct UnknownAgent {
+    agent: String,
+    known: Vec<String>,
+}
+
 impl Caller {
     /// The agent that always exists, in no workspace.
     pub fn lead() -> Self {
         Self { agent: LEAD.to_owned(), workspace: None, home: None }
+    }
+
+    /// Whether the plan declares the agent.
+    ///
+    /// # Errors
+    /// When it doesn't.
+    pub fn check(&self, plan: &Plan) -> Result<(), UnknownAgent> {
+        if plan.agents.contains_key(&self.agent) {
+            return Ok(());
+        }
+        Err(UnknownAgent { agent: self.agent.clone(), known: plan.agents.keys().cloned().collect() })
     }
 
     /// Whether every tool that policy leaves is this caller's.

@@ -303,6 +303,11 @@ impl Catalog {
         self.hidden.get(exposed).map(|(server, why)| (server, why))
     }
 
+    /// Every tool that isn't offered: its exposed name, its server and why.
+    pub fn all_hidden(&self) -> impl Iterator<Item = (&str, &ServerName, &Hidden)> {
+        self.hidden.iter().map(|(name, (server, why))| (name.as_str(), server, why))
+    }
+
     /// Whether the other one holds the same: tools, texts, order, deferral and reasons.
     pub fn same(&self, other: &Self) -> bool {
         let equal =

@@ -56,6 +56,16 @@ pub struct Denied {
     pub reason: Reason,
 }
 
+impl Denied {
+    /// What the owner of the config is told, who may know the reason.
+    pub fn in_full(&self) -> String {
+        match &self.reason {
+            Reason::Unknown => format!("{self}; 'mcplan search' finds tools by name and by what they do"),
+            Reason::Hidden(server, why) => format!("{self}: {server} has it, but {why}"),
+        }
+    }
+}
+
 /// Why a call may not be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {

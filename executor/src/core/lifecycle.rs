@@ -68,6 +68,11 @@ impl State {
         }
     }
 
+    /// Whether it has come as far as it does by itself for now.
+    pub fn has_arrived(&self) -> bool {
+        !matches!(self, Self::Configured | Self::Connecting { .. })
+    }
+
     /// Why it doesn't serve, as far as there is a reason.
     pub fn cause(&self) -> Option<String> {
         match self {

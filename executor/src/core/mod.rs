@@ -18,4 +18,5 @@ pub mod results;
 pub mod search;
 pub mod session;
 pub mod snapshot;
+pub mod status;
 pub mod tokens;

@@ -14,13 +14,32 @@ pub enum Step {
     Replace(ServerName, Replace),
 }
 
+impl Step {
+    /// The server that it happens to.
+    pub fn server(&self) -> &ServerName {
+        match self {
+            Self::Stop(name) | Self::Start(name) | Self::Replace(name, _) => name,
+        }
+    }
+
+    /// The server, when it is connected by it.
+    pub fn connects(&self) -> Option<&ServerName> {
+        (!matches!(self, Self::Stop(_))).then_some(self.server())
+    }
+
+    /// The word that is shown.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Stop(_) => "removed",
+            Self::Start(_) => "added",
+            Self::Replace(..) => "changed",
+        }
+    }
+}
+
 impl std::fmt::Display for Step {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Stop(name) => write!(f, "{name} removed"),
-            Self::Start(name) => write!(f, "{name} added"),
-            Self::Replace(name, _) => write!(f, "{name} changed"),
-        }
+        write!(f, "{} {}", self.server(), self.word())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::observed::Quarantined;
@@ -24,12 +25,20 @@ pub const CALL_TOOL: &str = OWN_TOOLS[1];
 pub struct Health {
     /// Where it is in its life.
     pub state: State,
+    /// Since when.
+    pub since: Instant,
     /// Attempts since the last success.
     pub attempts: u32,
     /// Whether its tools are known, or it was tried once and failed.
     pub settled: bool,
-    /// Tools of its list that can't be used.
+    /// Whether another instance of it is being connected, to take this one's place.
+    pub replacing: bool,
+    /// Tools of its list that can't be used, or aren't what was locked.
     pub quarantined: Vec<Quarantined>,
+    /// Why none of its tools is offered, when what it says isn't what was locked.
+    pub refused: Option<String>,
+    /// What else isn't what was locked; it is used all the same.
+    pub drift: Vec<String>,
     /// What a person should know.
     pub warnings: Vec<String>,
 }

@@ -29,7 +29,7 @@ pub const SHUTDOWN: Duration = Duration::from_secs(5);
 pub struct Executor {
     began_with: (Arc<str>, bool),
     views: watch::Receiver<Arc<View>>,
-    messages: mpsc::Sender<Message>,
+    pub(super) messages: mpsc::Sender<Message>,
 }
 
 /// Why a call has no result.
@@ -130,6 +130,9 @@ impl Executor {
     ) -> Result<Box<RawValue>, CallError> {
         let began = Instant::now();
         let result = self.call_within_plan(call, progress, cancel).await;
+        if let Err(CallError::Denied(denied)) = &result {
+            Event::from(denied).log();
+        }
         let (success, result_chars) = match &result {
             Ok(text) => (!results::is_error(text), text.get().len()),
             Err(_) => (false, 0),
@@ -253,12 +256,6 @@ impl Executor {
         let changes = reloaded.steps.iter().map(ToString::to_string).collect();
         Event::PlanReloaded { generation: reloaded.generation, old, new, changes }.log();
         Some(reloaded)
-    }
-
-    /// Connects a server anew, whatever state it is in.
-    pub async fn reconnect(&self, name: ServerName) {
-        // A supervisor that is gone has no servers either.
-        let _gone = self.messages.send(Message::Reconnect(name)).await;
     }
 
     /// Ends everything: calls in flight have half of `within`, processes the rest.

@@ -4,10 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use mcplan_compiler::json;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
 
 use super::executor::Executor;
 use super::program::Program;
 use super::signals::Signals;
+use super::supervisor::Reloaded;
 use super::watcher::Watcher;
 use crate::event::Event;
 
@@ -24,16 +27,86 @@ pub struct Loaded {
 /// Reads the files.
 pub type Load = Arc<dyn Fn() -> Loaded + Send + Sync>;
 
-/// Follows the files of a program until nothing can change any more; without a watcher only SIGHUP has them read.
-pub async fn follow(executor: Executor, mut watcher: Option<Watcher>, load: Load, mut signals: Signals) {
+/// What became of the files when they were read.
+#[derive(Clone, Debug)]
+pub enum Judgement {
+    /// They say what is served already.
+    Unchanged,
+    /// They serve from now on.
+    Reloaded {
+        /// What happened to servers.
+        reloaded: Reloaded,
+        /// What a person should know of them.
+        warnings: Vec<String>,
+    },
+    /// The old plan serves on; this is the report.
+    Rejected(String),
+}
+
+/// Files that aren't what is served, because they were refused.
+#[derive(Clone, Debug)]
+pub struct Rejected {
+    /// When.
+    pub since: Instant,
+    /// What is wrong with them.
+    pub report: String,
+}
+
+/// The way to whoever follows the files. Clones lead to the same one.
+#[derive(Clone, Debug)]
+pub struct Files {
+    asks: mpsc::Sender<oneshot::Sender<Judgement>>,
+    rejected: watch::Receiver<Option<Rejected>>,
+}
+
+/// The other end of [`Files`]: what [`follow`] is asked, and where it tells.
+#[derive(Debug)]
+pub struct Followed {
+    asked: mpsc::Receiver<oneshot::Sender<Judgement>>,
+    rejected: watch::Sender<Option<Rejected>>,
+}
+
+impl Files {
+    /// Both ends.
+    pub fn new() -> (Self, Followed) {
+        let (asks, asked) = mpsc::channel(16);
+        let (tells, rejected) = watch::channel(None);
+        (Self { asks, rejected }, Followed { asked, rejected: tells })
+    }
+
+    /// Has the files read now; `None` when nobody follows them any more.
+    pub async fn read(&self) -> Option<Judgement> {
+        let (reply, answer) = oneshot::channel();
+        self.asks.send(reply).await.ok()?;
+        answer.await.ok()
+    }
+
+    /// What was refused last, as long as it is what the files say.
+    pub fn rejected(&self) -> Option<Rejected> {
+        self.rejected.borrow().clone()
+    }
+}
+
+/// Follows the files of a program until nothing can change any more; without a watcher they are read when somebody asks
+/// for it, or on SIGHUP.
+pub async fn follow(
+    executor: Executor,
+    mut watcher: Option<Watcher>,
+    load: Load,
+    mut signals: Signals,
+    mut followed: Followed,
+) {
     let (serving, is_locked) = executor.began_with();
-    let mut judged = Judged { serving, rejected: None, is_locked };
+    let mut judged = Judged { serving, rejected: followed.rejected, is_locked };
     // Something may have changed between the first reading and the watch.
     let mut look = watcher.is_some();
+    let mut reply: Option<oneshot::Sender<Judgement>> = None;
     loop {
         if look {
             let loaded = read_and_watch(&load, watcher.as_mut()).await;
-            judged.judge(&executor, loaded).await;
+            let judgement = judged.judge(&executor, loaded).await;
+            // Whoever asked may have gone.
+            let _unheard = reply.take().map(|reply| reply.send(judgement));
         }
         let changed = async {
             match &mut watcher {
@@ -44,7 +117,11 @@ pub async fn follow(executor: Executor, mut watcher: Option<Watcher>, load: Load
         look = true;
         tokio::select! {
             more = changed => if !more { return },
-            () = signals.reload() => judged.rejected = None,
+            () = signals.reload() => judged.forget(),
+            Some(asked) = followed.asked.recv() => {
+                judged.forget();
+                reply = Some(asked);
+            }
         }
     }
 }
@@ -74,13 +151,13 @@ async fn read_and_watch(load: &Load, mut watcher: Option<&mut Watcher>) -> Loade
 /// What was decided last.
 struct Judged {
     serving: String,
-    rejected: Option<String>,
     /// Whether what serves has a lock.
     is_locked: bool,
+    rejected: watch::Sender<Option<Rejected>>,
 }
 
 impl Judged {
-    async fn judge(&mut self, executor: &Executor, loaded: Loaded) {
+    async fn judge(&mut self, executor: &Executor, loaded: Loaded) -> Judgement {
         let emptied = || {
             let is_empty = |file: &&PathBuf| std::fs::read(file).is_ok_and(|bytes| bytes.trim_ascii().is_empty());
             loaded.files.iter().find(is_empty).map(|file| format!("error: {} is empty", file.display()))
@@ -91,30 +168,42 @@ impl Judged {
         };
         let digest = digest(&program);
         if self.serving == digest {
-            self.rejected = None;
-            return;
+            self.forget();
+            return Judgement::Unchanged;
         }
         // Nobody empties a file on purpose to say that there is nothing; a full disk or a broken editor does.
         if let Some(report) = emptied() {
             return self.reject(report);
         }
-        self.rejected = None;
+        self.forget();
         let is_locked = program.baseline.is_some();
-        if executor.reload(program).await.is_some() {
-            self.serving = digest;
-            if std::mem::replace(&mut self.is_locked, is_locked) && !is_locked {
-                tracing::warn!("lock-gone: there is no lock any more, so nothing that servers say counts as drift");
+        match executor.reload(program).await {
+            Some(reloaded) => {
+                self.serving = digest;
+                if std::mem::replace(&mut self.is_locked, is_locked) && !is_locked {
+                    tracing::warn!("lock-gone: there is no lock any more, so nothing that servers say counts as drift");
+                }
+                loaded.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+                Judgement::Reloaded { reloaded, warnings: loaded.warnings }
             }
-            loaded.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+            // It is being shut down.
+            None => Judgement::Unchanged,
         }
     }
 
     /// The same report again is no news: an editor writes a file more than once.
-    fn reject(&mut self, report: String) {
-        if self.rejected.as_ref() != Some(&report) {
+    fn reject(&mut self, report: String) -> Judgement {
+        let is_news = self.rejected.borrow().as_ref().is_none_or(|rejected| rejected.report != report);
+        if is_news {
             Event::PlanRejected { diagnostics: report.clone() }.log();
-            self.rejected = Some(report);
+            self.rejected.send_replace(Some(Rejected { since: Instant::now(), report: report.clone() }));
         }
+        Judgement::Rejected(report)
+    }
+
+    /// Asked by a person, it says so again.
+    fn forget(&self) {
+        self.rejected.send_if_modified(|rejected| rejected.take().is_some());
     }
 }
 

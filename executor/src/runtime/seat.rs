@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcplan_compiler::name::ServerName;
-use mcplan_compiler::observed::Observed;
+use mcplan_compiler::observed::{Observed, Quarantined};
 use mcplan_compiler::plan::Plan;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::connection::Connection;
+use super::process::Tail;
 use super::program::Program;
 use super::server::{Command, Report};
 use super::view::Link;
@@ -35,10 +36,13 @@ pub(super) struct Instance {
     stop: watch::Sender<Option<Instant>>,
     calls: TaskTracker,
     state: State,
+    since: Instant,
     epoch: Epoch,
     attempts: u32,
     connection: Option<Connection>,
     observed: Option<Arc<Observed>>,
+    /// The end of what its processes wrote to stderr.
+    tail: Tail,
     /// It was ready or failed once.
     tried: bool,
     /// Cancelled when nothing of it is left.
@@ -53,6 +57,7 @@ impl Instance {
         (commands, stop): (mpsc::Sender<Command>, watch::Sender<Option<Instant>>),
         calls: TaskTracker,
         ended: CancellationToken,
+        tail: Tail,
     ) -> Self {
         Self {
             id,
@@ -61,10 +66,12 @@ impl Instance {
             stop,
             calls,
             state,
+            since: Instant::now(),
             epoch: Epoch::default(),
             attempts: 0,
             connection: None,
             observed: None,
+            tail,
             tried: false,
             ended,
         }
@@ -74,6 +81,11 @@ impl Instance {
     pub(super) fn retire(&self, drain: Duration) {
         let until = Instant::now() + drain.min(DRAIN_MAX);
         self.stop.send_modify(|stop| *stop = Some(stop.map_or(until, |before| before.min(until))));
+    }
+
+    /// Which attempt it has come to.
+    pub(super) fn attempt(&self) -> (u64, Epoch) {
+        (self.id, self.epoch)
     }
 
     /// A call or a person wants something of it.
@@ -89,7 +101,10 @@ impl Instance {
             (was, is) => was.is_none() && is.is_none(),
         };
         // A state that it was only created with, or that it passes through, is no outcome.
-        self.tried |= !matches!(report.state, State::Configured | State::Connecting { .. });
+        self.tried |= report.state.has_arrived();
+        if self.state != report.state {
+            self.since = Instant::now();
+        }
         self.state = report.state;
         self.epoch = report.epoch;
         self.attempts = report.attempts;
@@ -165,6 +180,14 @@ impl Seat {
         news
     }
 
+    /// A person wants a new connection: of the instance that is to serve, if another one serves still. Gives the attempt
+    /// that it had come to before.
+    pub(super) fn reconnect(&self) -> (u64, Epoch) {
+        let instance = self.next.as_ref().unwrap_or(&self.current);
+        instance.command(Command::Reconnect);
+        instance.attempt()
+    }
+
     /// What it lists; nothing while a condition of its own isn't met.
     pub(super) fn listing(&self) -> Option<&Listing> {
         self.listing.as_ref().filter(|_| !matches!(self.current.state, State::Unmet { .. }))
@@ -179,11 +202,27 @@ impl Seat {
     pub(super) fn health(&self) -> Health {
         let current = &self.current;
         let observed = current.observed.as_ref();
+        let (mut refused, mut drift) = (None, Vec::new());
+        let mut quarantined = observed.map(|observed| observed.quarantined.clone()).unwrap_or_default();
+        for event in &self.told {
+            match event {
+                Event::ServerRefused { reason, .. } => refused = Some(reason.clone()),
+                Event::ServerDrifted { change, .. } => drift.push(change.clone()),
+                Event::ToolQuarantined { tool, reason, .. } => {
+                    quarantined.push(Quarantined { name: tool.clone(), reason: reason.clone() });
+                }
+                _ => {}
+            }
+        }
         Health {
             state: current.state.clone(),
+            since: current.since.into_std(),
             attempts: current.attempts,
+            replacing: self.next.is_some(),
             settled: self.is_settled(),
-            quarantined: observed.map(|observed| observed.quarantined.clone()).unwrap_or_default(),
+            quarantined,
+            refused,
+            drift,
             warnings: observed.map(|observed| observed.warnings.clone()).unwrap_or_default(),
         }
     }
@@ -191,10 +230,12 @@ impl Seat {
     pub(super) fn link(&self) -> Link {
         let current = &self.current;
         Link {
+            instance: current.id,
             connection: current.connection.clone(),
             calls: current.calls.clone(),
             commands: current.commands.clone(),
             epoch: current.epoch,
+            tail: current.tail.clone(),
         }
     }
 }

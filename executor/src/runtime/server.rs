@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::connection::{self, Connection, Context, Terms};
+use super::process::Tail;
 use crate::core::coalesce::Coalesce;
 use crate::core::era::Era;
 use crate::core::lifecycle::{Action, Epoch, Event, Lifecycle, State};
@@ -65,6 +66,7 @@ pub(super) struct Begin {
     pub(super) terms: Terms,
     pub(super) slots: Slots,
     pub(super) calls: TaskTracker,
+    pub(super) tail: Tail,
     /// Cancelled when the processes before this one are gone (`replace: stop_first`).
     pub(super) after: Vec<CancellationToken>,
 }
@@ -297,6 +299,7 @@ impl ServerTask {
             }
             connection::Event::Stderr(line) => {
                 tracing::info!(target: "mcplan::stderr", server = %self.begin.server.name, "{line}");
+                self.begin.tail.push(line);
             }
         }
     }
@@ -428,3 +431,6 @@ fn chance() -> f64 {
     use std::hash::{BuildHasher as _, RandomState};
     RandomState::new().hash_one(0u8) as f64 / u64::MAX as f64
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,10 +15,10 @@ use super::connection::Context;
 use super::process;
 use super::program::Program;
 use super::seat::{Instance, Seat, drain_limit};
-use super::server::{Begin, Command, LADDER, Report, ServerTask, Slots};
+use super::server::{Begin, LADDER, Report, ServerTask, Slots};
 use super::view::View;
 use crate::core::catalog::{Catalog, Listing};
-use crate::core::lifecycle::State;
+use crate::core::lifecycle::{Epoch, State};
 use crate::core::reconcile::{Step, reconcile};
 use crate::core::snapshot::Snapshot;
 use crate::event::Event;
@@ -39,7 +39,8 @@ pub struct Reloaded {
 #[derive(Debug)]
 pub(super) enum Message {
     Reload(Box<Program>, oneshot::Sender<Reloaded>),
-    Reconnect(ServerName),
+    /// Answered with the attempt that it had come to before, if there is such a server.
+    Reconnect(ServerName, oneshot::Sender<(u64, Epoch)>),
     Shutdown(Duration, oneshot::Sender<()>),
 }
 
@@ -110,7 +111,10 @@ impl Supervisor {
                         // Whoever asked may have gone.
                         let _unheard = reply.send(reloaded);
                     }
-                    Some(Message::Reconnect(name)) => self.command(&name, Command::Reconnect),
+                    Some(Message::Reconnect(name, reply)) => {
+                        // Whoever asked may have gone.
+                        let _unheard = self.seats.get(&name).map(|seat| reply.send(seat.reconnect()));
+                    }
                     Some(Message::Shutdown(drain, reply)) => {
                         self.shutdown(drain).await;
                         let _unheard = reply.send(());
@@ -150,6 +154,7 @@ impl Supervisor {
         let (commands, inbox) = mpsc::channel(16);
         let (stop, stopped) = watch::channel(None);
         let (calls, ended) = (TaskTracker::new(), CancellationToken::new());
+        let tail = process::Tail::default();
         let enabled = self.program.plan.enabled && server.enabled;
         let unmet = server.when_env.iter().find(|name| !self.context.is_set(name)).cloned();
         let state = match &unmet {
@@ -166,6 +171,7 @@ impl Supervisor {
             terms: self.program.terms(&server.name),
             slots: self.slots.clone(),
             calls: calls.clone(),
+            tail: tail.clone(),
             after,
         };
         let task = ServerTask::new(begin, inbox, stopped, self.report_to.clone());
@@ -174,7 +180,7 @@ impl Supervisor {
             task.run().await;
             drop(end);
         });
-        Instance::new(self.instances, server.name.clone(), state, (commands, stop), calls, ended)
+        Instance::new(self.instances, server.name.clone(), state, (commands, stop), calls, ended, tail)
     }
 
     fn take(&mut self, report: Report) {
@@ -245,12 +251,6 @@ impl Supervisor {
             }
         }
         self.seats.insert(server.name.clone(), seat);
-    }
-
-    fn command(&self, name: &ServerName, command: Command) {
-        if let Some(seat) = self.seats.get(name) {
-            seat.current.command(command);
-        }
     }
 
     fn publish(&mut self) {

@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
 use super::connection::Connection;
+use super::process::Tail;
 use super::server::Command;
 use crate::core::lifecycle::Epoch;
 use crate::core::snapshot::Snapshot;
@@ -23,6 +24,8 @@ pub struct View {
 /// The way to one server.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
+    /// Which instance of the server it leads to; later ones have larger numbers.
+    pub(super) instance: u64,
     /// Open, if it is.
     pub(super) connection: Option<Connection>,
     /// Counts the calls that use it, so that closing can wait for them.
@@ -31,4 +34,13 @@ pub(super) struct Link {
     pub(super) commands: mpsc::Sender<Command>,
     /// Its last attempt to connect.
     pub(super) epoch: Epoch,
+    /// The end of what the process wrote to stderr.
+    pub(super) tail: Tail,
+}
+
+impl View {
+    /// The last `count` lines that a server's process wrote to stderr, without values of secrets.
+    pub fn stderr(&self, server: &ServerName, count: usize) -> Vec<String> {
+        self.links.get(server).map(|link| link.tail.last(count)).unwrap_or_default()
+    }
 }

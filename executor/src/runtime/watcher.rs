@@ -1,4 +1,4 @@
-//! Notices that files may have changed: through their directories, so that rename-and-replace, a retargeted symlink and
+//! Notices that files may have changed: by the system's events, through their directories, so that rename-and-replace, a retargeted symlink and
 //! a swapped `..data` all count. What really changed is for the reader to find out.
 
 use std::collections::BTreeSet;
@@ -9,16 +9,28 @@ use notify::{Event, EventKind, RecursiveMode, Watcher as _};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
-/// Quiet that ends a burst of changes.
-const DEBOUNCE: Duration = Duration::from_millis(200);
-/// The longest that a burst is waited for: something else in the directory may be written to all the time.
-const LONGEST: Duration = Duration::from_secs(2);
+use super::poll::Poll;
 
-/// Watches the directories of some files.
-pub struct Watcher {
-    notify: notify::RecommendedWatcher,
-    directories: BTreeSet<PathBuf>,
-    events: mpsc::Receiver<()>,
+/// Quiet that ends a burst of changes.
+pub(super) const DEBOUNCE: Duration = Duration::from_millis(200);
+/// The longest that a burst is waited for: something else in the directory may be written to all the time.
+pub(super) const LONGEST: Duration = Duration::from_secs(2);
+
+/// How changes are noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The system tells.
+    Events,
+    /// By looking every two seconds.
+    Poll,
+}
+
+/// Watches some files.
+pub struct Watcher(Notices);
+
+enum Notices {
+    Events(Events),
+    Poll(Poll),
 }
 
 impl Watcher {
@@ -26,7 +38,47 @@ impl Watcher {
     ///
     /// # Errors
     /// When the system gives no watch.
-    pub fn new(files: &[PathBuf]) -> notify::Result<Self> {
+    pub fn new(files: &[PathBuf], way: Way) -> notify::Result<Self> {
+        Ok(Self(match way {
+            Way::Events => Notices::Events(Events::new(files)?),
+            Way::Poll => Notices::Poll(Poll::new(files)),
+        }))
+    }
+
+    /// Watches these files from now on. Symlinks are followed anew. Whether places came to it, in which something may
+    /// have changed before.
+    ///
+    /// # Errors
+    /// When the system gives no watch.
+    pub fn watch(&mut self, files: &[PathBuf]) -> notify::Result<bool> {
+        match &mut self.0 {
+            Notices::Events(events) => events.watch(files),
+            Notices::Poll(poll) => Ok(poll.watch(files)),
+        }
+    }
+
+    /// Waits until something happened and it has been quiet for 200 ms, or 2 s have passed; false when nothing will
+    /// happen any more.
+    pub async fn changed(&mut self) -> bool {
+        match &mut self.0 {
+            Notices::Events(events) => events.changed().await,
+            Notices::Poll(poll) => {
+                poll.changed().await;
+                true
+            }
+        }
+    }
+}
+
+/// Watches the directories of some files.
+struct Events {
+    notify: notify::RecommendedWatcher,
+    directories: BTreeSet<PathBuf>,
+    events: mpsc::Receiver<()>,
+}
+
+impl Events {
+    fn new(files: &[PathBuf]) -> notify::Result<Self> {
         // One waiting notice stands for any number of them.
         let (sender, events) = mpsc::channel(1);
         let notify = notify::recommended_watcher(move |event: notify::Result<Event>| {
@@ -40,12 +92,7 @@ impl Watcher {
         Ok(watcher)
     }
 
-    /// Watches these files from now on. Symlinks are followed anew. Whether directories came to it, in which something
-    /// may have changed before.
-    ///
-    /// # Errors
-    /// When the system gives no watch.
-    pub fn watch(&mut self, files: &[PathBuf]) -> notify::Result<bool> {
+    fn watch(&mut self, files: &[PathBuf]) -> notify::Result<bool> {
         let wanted: BTreeSet<_> = files.iter().flat_map(|file| directories(file)).collect();
         for gone in self.directories.difference(&wanted) {
             // A directory that was deleted is no longer watched anyway.
@@ -63,9 +110,7 @@ impl Watcher {
         Ok(is_more)
     }
 
-    /// Waits until something happened and it has been quiet for 200 ms, or 2 s have passed; false when nothing will
-    /// happen any more.
-    pub async fn changed(&mut self) -> bool {
+    async fn changed(&mut self) -> bool {
         if self.events.recv().await.is_none() {
             return false;
         }
@@ -76,7 +121,7 @@ impl Watcher {
 }
 
 /// The directory of a path as it was given, and of everything that it leads to through symlinks.
-fn directories(file: &Path) -> Vec<PathBuf> {
+pub(super) fn directories(file: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut at = file.to_owned();
     // A chain of links is short; a circle ends here.

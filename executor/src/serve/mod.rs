@@ -1,3 +1,5 @@
-//! Agents' side of the executor: what they see and how they ask for it.
+//! What agents, and people through `mcplan status` and its like, talk to.
 
+mod allow;
+pub mod control;
 pub mod mcp;

@@ -32,6 +32,11 @@ enum LogFormat {
 }
 
 impl Logging {
+    /// Whether more is wanted than usual.
+    pub(super) fn is_verbose(&self) -> bool {
+        self.verbose > 0
+    }
+
     /// Starts logging. RUST_LOG chooses among our own targets when it is set.
     ///
     /// A command that serves must not wait for whoever reads its log. One that prints a report must, so that both stay

@@ -34,10 +34,10 @@ pub struct GuardGone;
 ///
 /// To be called from `main` before any thread or runtime exists: signals are blocked for the whole process and read
 /// one by one. SIGTERM, SIGINT, SIGHUP and their like are handed on (one that the terminal sent to the whole group
-/// isn't sent twice); stdin and stdout are the executor's, untouched. Gives the executor's status, 128 + N for
-/// signal N.
-pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    system::run(args.into_iter().collect()).unwrap_or_else(|error| {
+/// isn't sent twice); stdin and stdout are the executor's, untouched. `after` is told the executor's process id once it
+/// has ended, in whatever way. Gives the executor's status, 128 + N for signal N.
+pub fn run(args: impl IntoIterator<Item = OsString>, after: impl FnOnce(u32)) -> ExitCode {
+    system::run(args.into_iter().collect(), after).unwrap_or_else(|error| {
         tracing::error!(%error, "the executor could not be started");
         ExitCode::FAILURE
     })
@@ -91,7 +91,7 @@ mod linux {
         FORWARDED.into_iter().chain([Signal::SIGCHLD]).collect()
     }
 
-    pub(super) fn run(args: Vec<OsString>) -> std::io::Result<ExitCode> {
+    pub(super) fn run(args: Vec<OsString>, after: impl FnOnce(u32)) -> std::io::Result<ExitCode> {
         prctl::set_child_subreaper(true)?;
         // Blocked before the start, so that none falls between it and the first read; `adopt` unblocks them again.
         watched().thread_block()?;
@@ -104,8 +104,10 @@ mod linux {
         if apart {
             executor.process_group(0);
         }
-        let executor = Pid::from_raw(i32::try_from(executor.spawn()?.id()).map_err(std::io::Error::other)?);
+        let pid = executor.spawn()?.id();
+        let executor = Pid::from_raw(i32::try_from(pid).map_err(std::io::Error::other)?);
         let status = watch(&signals, executor, apart)?;
+        after(pid);
         crate::runtime::process::sweep(BURIAL);
         Ok(ExitCode::from(status))
     }
@@ -161,8 +163,10 @@ mod linux {
 mod other {
     use super::{ExitCode, GuardGone, OsString};
 
-    pub(super) fn run(args: Vec<OsString>) -> std::io::Result<ExitCode> {
-        let status = std::process::Command::new(super::own_program()?).args(args).status()?;
+    pub(super) fn run(args: Vec<OsString>, after: impl FnOnce(u32)) -> std::io::Result<ExitCode> {
+        let mut executor = std::process::Command::new(super::own_program()?).args(args).spawn()?;
+        let status = executor.wait()?;
+        after(executor.id());
         Ok(ExitCode::from(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1)))
     }
 

@@ -62,7 +62,7 @@ fn listen(stream: UnixStream, groups: &Mutex<BTreeSet<i32>>) {
     }
 }
 
-pub(super) fn run(args: Vec<OsString>) -> std::io::Result<ExitCode> {
+pub(super) fn run(args: Vec<OsString>, after: impl FnOnce(u32)) -> std::io::Result<ExitCode> {
     let watched: SigSet = FORWARDED.into_iter().chain([Signal::SIGCHLD]).collect();
     watched.thread_block()?;
     let directory = std::env::temp_dir().join(format!("mcplan-guard-{}", std::process::id()));
@@ -70,7 +70,8 @@ pub(super) fn run(args: Vec<OsString>) -> std::io::Result<ExitCode> {
     let socket = directory.join("groups");
     let listener = UnixListener::bind(&socket)?;
     let executor = std::process::Command::new(super::own_program()?).args(args).env(GUARD, &socket).spawn()?;
-    let executor = Pid::from_raw(i32::try_from(executor.id()).map_err(std::io::Error::other)?);
+    let pid = executor.id();
+    let executor = Pid::from_raw(i32::try_from(pid).map_err(std::io::Error::other)?);
     let groups = Arc::new(Mutex::new(BTreeSet::new()));
     let heard = groups.clone();
     // Ends with the process: it holds nothing that has to be closed.
@@ -92,6 +93,7 @@ pub(super) fn run(args: Vec<OsString>) -> std::io::Result<ExitCode> {
     for group in groups.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         let _ = killpg(Pid::from_raw(*group), Signal::SIGKILL);
     }
+    after(pid);
     let _ = std::fs::remove_dir_all(&directory);
     Ok(ExitCode::from(status))
 }

@@ -21,7 +21,7 @@ use super::listing::{ListWatch, digest, locked};
 use super::wire::PASSED;
 use crate::core::caller::Caller;
 use crate::core::era;
-use crate::core::gate::{Allowed, Asked, Call, Denied, Reason, gate};
+use crate::core::gate::{Allowed, Asked, Call};
 use crate::core::meta::{Search, search_text, text_result};
 use crate::core::prompt::Mode;
 use crate::core::results;
@@ -30,7 +30,7 @@ use crate::core::snapshot::{CALL_TOOL, SEARCH_TOOL, Snapshot};
 use crate::event::Event;
 use crate::runtime::connection::{CallError as ConnectionError, Progress};
 use crate::runtime::executor::{CallError, Executor};
-use crate::runtime::view::View;
+use crate::serve::allow::allow;
 
 /// Most tools on one page, and most bytes: only beyond both is there a cursor, since many clients read one page.
 const PAGE_TOOLS: usize = 1000;
@@ -212,32 +212,15 @@ impl Handler {
             Err(CallError::Connection(ConnectionError::Server { code, message, data, .. })) => {
                 Err(ErrorData::new(ErrorCode(code), message, data))
             }
-            Err(CallError::Denied(denied)) => Err(refuse(&denied)),
+            Err(CallError::Denied(denied)) => Err(ErrorData::invalid_params(denied.to_string(), None)),
             // The tool may work the next time, so the model is told rather than the client alone.
             Err(error) => Ok(text_result(&error.to_string(), true)),
         }
     }
 
-    /// The gate; a name that nobody has may be one of a server that isn't known yet.
     async fn allow(&self, asked: Asked) -> Result<(Arc<Snapshot>, Allowed<Call>), ErrorData> {
-        let snapshot = self.snapshot();
-        let denied = match gate(&snapshot.catalog, asked.clone()) {
-            Ok(allowed) => return Ok((snapshot, allowed)),
-            Err(denied) => denied,
-        };
-        if denied.reason != Reason::Unknown || snapshot.settled() {
-            return Err(refuse(&denied));
-        }
-        let is_somebodys = |view: &View| {
-            let catalog = &view.snapshot.catalog;
-            catalog.tool(&asked.name).is_some() || catalog.hidden(&asked.name).is_some()
-        };
-        self.executor.settled_or(is_somebodys).await;
-        let snapshot = self.snapshot();
-        match gate(&snapshot.catalog, asked) {
-            Ok(allowed) => Ok((snapshot, allowed)),
-            Err(denied) => Err(refuse(&denied)),
-        }
+        let allowed = allow(&self.executor, asked, |snapshot| self.session().sees(snapshot)).await;
+        allowed.map_err(|denied| ErrorData::invalid_params(denied.to_string(), None))
     }
 
     /// A direct call whose result is no error promotes.
@@ -248,16 +231,6 @@ impl Handler {
             self.promotions.send_modify(|version| *version += 1);
         }
     }
-}
-
-/// The same words for hidden and unknown; the log tells which it was.
-fn refuse(denied: &Denied) -> ErrorData {
-    let rule = match &denied.reason {
-        Reason::Unknown => "no server has a tool of that name".to_owned(),
-        Reason::Hidden(server, why) => format!("of server {server}: {why}"),
-    };
-    Event::PolicyDenied { operation: format!("mcp:call:{}", denied.name), rule }.log();
-    ErrorData::invalid_params(denied.to_string(), None)
 }
 
 /// What `call_mcp_tool` is to call.
