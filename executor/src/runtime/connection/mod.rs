@@ -10,6 +10,7 @@ mod discover;
 mod error;
 mod host;
 mod open;
+mod steps;
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -31,7 +32,8 @@ pub use crate::runtime::transport::tap::{Kind, Progress};
 pub use call::Operation;
 pub use discover::{ITEMS_MAX, PAGES_MAX};
 pub use error::{CallError, ConnectError, Limit, Step};
-pub use open::{connect, connect_unless};
+pub use open::{connect, connect_unless, missing, program};
+pub use steps::watched;
 
 use crate::runtime::process::Exit;
 use crate::runtime::secrets::{Mask, Sources};

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::attend::{self, Attended};
 use super::error::{CallError, ConnectError, Step};
 use super::host::Host;
+use super::steps;
 use super::{Connection, Context, Event, Inner, call};
 use crate::runtime::environment;
 use crate::runtime::process;
@@ -78,6 +79,22 @@ pub async fn connect_unless(
             }
         }
     }
+}
+
+/// All references of a launch that have no value, each as the reason why it can't be connected.
+pub fn missing(server: &Server, context: &Context) -> Vec<ConnectError> {
+    secrets::missing(server, context.sources()).into_iter().map(Into::into).collect()
+}
+
+/// The program that a stdio server's process would run, where its child would find it; `None` for a remote server.
+///
+/// # Errors
+/// When it isn't there, or isn't known because a reference has no value.
+pub fn program(server: &Server, context: &Context) -> Result<Option<String>, ConnectError> {
+    let (opened, mask) = secrets::open(server, context.sources())?;
+    let Opened::Stdio { command, args, env, cwd } = opened else { return Ok(None) };
+    let command = command_of(server, context, &mask, Resolved { command, args, env, cwd })?;
+    Ok(Some(mask.apply(&command.program.display().to_string()).into_owned()))
 }
 
 /// A stdio launch with its values.
@@ -211,6 +228,7 @@ impl Progressed {
     const STEPS: [Step; 5] = [Step::Initialize, Step::Tools, Step::Prompts, Step::ResourceTemplates, Step::Resources];
 
     fn set(&self, step: Step) {
+        steps::tell(step);
         self.0.store(step as u8, Ordering::Relaxed);
     }
 
@@ -242,6 +260,7 @@ async fn establish<T: Transport<RoleClient> + 'static>(
     let transport = Tap::new(transport, attended.notices.clone(), attended.closed.clone());
     let (cancels, cancelled) = mpsc::channel(1024);
     let over = CancellationToken::new();
+    progressed.set(Step::Initialize);
     let ready = async {
         let service = Host.serve(transport).await.map_err(|error| Failed::Initialize(Box::new(error)))?;
         let version = service.peer_info().map(|info| info.protocol_version.clone()).unwrap_or_default();
