@@ -17,7 +17,7 @@ fn script_server() {
     support::server::main();
 }
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 15] = [
     "validate",
     "lock",
     "render",
@@ -26,6 +26,7 @@ const COMMANDS: [&str; 14] = [
     "explain",
     "run",
     "call",
+    "doctor",
     "status",
     "reconnect",
     "reload",
@@ -97,6 +98,7 @@ fn no_config_is_said_by_every_command_that_needs_one() {
         &["explain", "some_tool"],
         &["run", "--stdio"],
         &["call", "x"],
+        &["doctor"],
         &["status"],
         &["reconnect", "x"],
         &["reload"],

@@ -2,6 +2,10 @@
 //!
 //! One definition for what the prompt block leaves out, what lint points at and what drift calls suspicious.
 
+use serde_json::Value;
+
+use crate::observed::{Entry, Introduction, Prompt, Tool};
+
 /// Whether `c` shows nothing by itself: zero width, bidirectional control, tag, variation selector, filler, joiner.
 ///
 /// That is Unicode's Default_Ignorable_Code_Point and the interlinear annotation marks. Controls such as escape count
@@ -30,6 +34,47 @@ pub fn visible(text: &str) -> String {
         }
     }
     out
+}
+
+/// Where a server's words have characters that a reader doesn't see, how many, and the first of them.
+pub fn hidden_places(introduction: &Introduction, tools: &[Entry<Tool>], prompts: &[Entry<Prompt>]) -> Vec<String> {
+    let mut places = Vec::new();
+    let mut look = |what: String, text: &str| {
+        let odd: Vec<_> = text.chars().filter(|c| is_hidden(*c)).collect();
+        if let Some(first) = odd.first() {
+            places.push(format!("{what} ({} times, first U+{:04X})", odd.len(), *first as u32));
+        }
+    };
+    look("its instructions".to_owned(), introduction.instructions.as_deref().unwrap_or_default());
+    for tool in tools {
+        // The whole text, so that parameter names and nested descriptions count too.
+        look(format!("the tool `{}`", tool.known.name), &unescaped(tool.raw.get()));
+    }
+    for prompt in prompts {
+        look(format!("the prompt `{}`", prompt.known.name), &unescaped(prompt.raw.get()));
+    }
+    places
+}
+
+/// Every string of a JSON text, one after the other.
+fn unescaped(text: &str) -> String {
+    let mut all = String::new();
+    if let Ok(value) = serde_json::from_str::<Value>(text) {
+        collect(&value, &mut all);
+    }
+    all
+}
+
+fn collect(value: &Value, all: &mut String) {
+    match value {
+        Value::String(text) => all.push_str(text),
+        Value::Array(items) => items.iter().for_each(|item| collect(item, all)),
+        Value::Object(map) => map.iter().for_each(|(key, value)| {
+            all.push_str(key);
+            collect(value, all);
+        }),
+        _ => {}
+    }
 }
 
 #[cfg(test)]

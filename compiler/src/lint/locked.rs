@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::code::Code;
 use crate::config::Config;
 use crate::diagnostic::{Diagnostic, closest};
-use crate::hidden::is_hidden;
+use crate::hidden::hidden_places;
 use crate::lock::{Lock, LockedServer};
 use crate::name::ServerName;
 use crate::pattern::Pattern;
@@ -237,48 +237,12 @@ fn large(server: &Server, locked: &LockedServer, at: Span, found: &mut Vec<Diagn
 }
 
 fn hidden(server: &Server, locked: &LockedServer, at: Span, found: &mut Vec<Diagnostic>) {
-    let mut places = Vec::new();
-    let mut look = |what: String, text: &str| {
-        let odd: Vec<_> = text.chars().filter(|c| is_hidden(*c)).collect();
-        if let Some(first) = odd.first() {
-            places.push(format!("{what} ({} times, first U+{:04X})", odd.len(), *first as u32));
-        }
-    };
-    look("its instructions".to_owned(), locked.introduction.instructions.as_deref().unwrap_or_default());
-    for tool in &locked.tools.0 {
-        // The whole text, so that parameter names and nested descriptions count too.
-        let strings = unescaped(tool.raw.get());
-        look(format!("the tool `{}`", tool.known.name), &strings);
-    }
-    for prompt in &locked.prompts.0 {
-        look(format!("the prompt `{}`", prompt.known.name), &unescaped(prompt.raw.get()));
-    }
+    let places = hidden_places(&locked.introduction, &locked.tools.0, &locked.prompts.0);
     if !places.is_empty() {
         let message = format!("`{}` has characters that can't be seen in {}", server.name, places.join(", "));
         found.push(
             Diagnostic::new(Code::HiddenCharacters, at, message)
                 .help("they can carry instructions that no reviewer sees; the prompt block leaves them out, the tool list does not"),
         );
-    }
-}
-
-/// Every string of a JSON text, one after the other.
-fn unescaped(text: &str) -> String {
-    let mut all = String::new();
-    if let Ok(value) = serde_json::from_str::<Value>(text) {
-        collect(&value, &mut all);
-    }
-    all
-}
-
-fn collect(value: &Value, all: &mut String) {
-    match value {
-        Value::String(text) => all.push_str(text),
-        Value::Array(items) => items.iter().for_each(|item| collect(item, all)),
-        Value::Object(map) => map.iter().for_each(|(key, value)| {
-            all.push_str(key);
-            collect(value, all);
-        }),
-        _ => {}
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::ToolFilter;
 use crate::interpolate::Template;
 use crate::name::ServerName;
-use crate::package::fetched;
+use crate::package::{Fetched, fetched};
 
 /// A server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -248,10 +248,22 @@ impl Launch {
 
     /// The version of the package or image that it fetches, where its command line pins one.
     pub fn pinned_version(&self) -> Option<String> {
+        self.fetches(|fetched| fetched.version().map(str::to_owned))
+    }
+
+    /// The package or image of which it runs whatever version is newest, and how it would be written with one.
+    pub fn unpinned(&self) -> Option<(String, String)> {
+        self.fetches(|fetched| {
+            let is_open = !fetched.is_elsewhere() && !fetched.is_pinned();
+            is_open.then(|| (fetched.text.to_owned(), fetched.pinned_form()))
+        })
+    }
+
+    fn fetches<T>(&self, told: impl FnOnce(Fetched<'_>) -> Option<T>) -> Option<T> {
         let Self::Stdio(stdio) = self else { return None };
         let args: Vec<_> = stdio.args.iter().map(ToString::to_string).collect();
         let words: Vec<_> = args.iter().map(String::as_str).collect();
-        fetched(&stdio.command.to_string(), &words)?.version().map(str::to_owned)
+        told(fetched(&stdio.command.to_string(), &words)?)
     }
 
     /// Transport, command, args and url: what decides whether an observation still speaks of the same server.

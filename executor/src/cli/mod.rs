@@ -6,6 +6,7 @@ mod asked;
 mod builtins;
 mod call;
 mod diff;
+mod doctor;
 mod edited;
 mod explain;
 mod export;
@@ -83,6 +84,7 @@ enum Command {
     Test(test::TestCommand),
     Run(run::Run),
     Call(call::CallCommand),
+    Doctor(doctor::Doctor),
     Status(status::StatusCommand),
     Reconnect(reconnect::Reconnect),
     Reload(reload::ReloadCommand),
@@ -143,6 +145,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString> + Clone) -> ExitCode {
         Command::Test(command) => command.run(which),
         Command::Run(command) => command.run(which),
         Command::Call(command) => command.run(which),
+        Command::Doctor(command) => command.run(which),
         Command::Status(command) => command.run(which, parsed.logging.is_verbose()),
         Command::Reconnect(command) => command.run(which),
         Command::Reload(command) => command.run(which),

@@ -1,4 +1,5 @@
-//! Asks servers what they have, once: for `lock`. Connects, reads all lists, closes.
+//! Asks servers what they have, once: for `lock`, and with everything that can be told of the way, for `doctor`.
+//! Connects, reads all lists, closes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,15 +13,28 @@ use mcplan_compiler::plan::{Launch, Plan, Server};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Duration, Instant};
 
-use super::connection::{self, ConnectError, Context, Terms};
+use super::connection::{self, ConnectError, Context, Event, Step, Terms};
 
-/// A first start may download a package, so each server has at least this long.
+/// A first start may download a package, so each server has at least this long to be locked.
 const PATIENCE_SECONDS: f64 = 120.0;
 /// How long a server has to go away.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Connects each of `names` and gives what it reported, or why it can't. `told` hears of each as it ends. A server in
-/// `lock` is spoken to as it was then.
+/// What one server said, and how it came to it.
+#[derive(Debug)]
+pub struct Probed {
+    /// What it reported, or why it can't be asked.
+    pub result: Result<Observed, ConnectError>,
+    /// How long each step took, in order; the first is what comes before anything is said.
+    pub steps: Vec<(Option<Step>, Duration)>,
+    /// Starts of texts on stdout that are no messages.
+    pub noise: Vec<String>,
+    /// What else was odd about its stream.
+    pub oddities: Vec<String>,
+}
+
+/// Connects each of `names` and gives what it reported, or why it can't. `told` hears of each as it ends. A
+/// server in `lock` is spoken to as it was then.
 pub async fn observe(
     plan: &Plan,
     context: &Context,
@@ -28,6 +42,33 @@ pub async fn observe(
     names: &[ServerName],
     mut told: impl FnMut(&ServerName, &Result<Observed, ConnectError>),
 ) -> BTreeMap<ServerName, Result<Observed, ConnectError>> {
+    let patient = |server: &Server| {
+        let mut patient = server.clone();
+        patient.limits.timeout_seconds = patient.limits.timeout_seconds.max(PATIENCE_SECONDS);
+        patient
+    };
+    let probed = probe_as(plan, context, lock, names, patient, |name, probed| told(name, &probed.result)).await;
+    probed.into_iter().map(|(name, probed)| (name, probed.result)).collect()
+}
+
+/// The same, in the time that a run would give each server, with all that there is to tell.
+pub async fn probe(
+    plan: &Plan,
+    context: &Context,
+    names: &[ServerName],
+    told: impl FnMut(&ServerName, &Probed),
+) -> BTreeMap<ServerName, Probed> {
+    probe_as(plan, context, None, names, Server::clone, told).await
+}
+
+async fn probe_as(
+    plan: &Plan,
+    context: &Context,
+    lock: Option<&Lock>,
+    names: &[ServerName],
+    changed: impl Fn(&Server) -> Server,
+    mut told: impl FnMut(&ServerName, &Probed),
+) -> BTreeMap<ServerName, Probed> {
     let stdio = Arc::new(Semaphore::new(plan.concurrency.stdio));
     let remote = Arc::new(Semaphore::new(plan.concurrency.remote));
     let mut asked: FuturesUnordered<_> = plan
@@ -37,29 +78,53 @@ pub async fn observe(
         .map(|server| {
             let slots = if matches!(server.launch, Launch::Stdio(_)) { stdio.clone() } else { remote.clone() };
             let terms = Terms::of(plan, lock.and_then(|lock| lock.baseline_of(plan, &server.name)));
+            let server = changed(server);
             async move {
                 // The semaphore is never closed.
                 let _slot = slots.acquire_owned().await;
-                (server.name.clone(), one(server, context, &terms).await)
+                let probed = one(&server, context, &terms).await;
+                (server.name, probed)
             }
         })
         .collect();
     let mut all = BTreeMap::new();
-    while let Some((name, result)) = asked.next().await {
-        told(&name, &result);
-        all.insert(name, result);
+    while let Some((name, probed)) = asked.next().await {
+        told(&name, &probed);
+        all.insert(name, probed);
     }
     all
 }
 
-async fn one(server: &Server, context: &Context, terms: &Terms) -> Result<Observed, ConnectError> {
-    let mut patient = server.clone();
-    patient.limits.timeout_seconds = patient.limits.timeout_seconds.max(PATIENCE_SECONDS);
+async fn one(server: &Server, context: &Context, terms: &Terms) -> Probed {
     let (events, mut heard) = mpsc::channel(64);
-    // What happens meanwhile is of no interest, but nobody may have to wait for us to hear it.
-    let listener = tokio::spawn(async move { while heard.recv().await.is_some() {} });
-    let connected = connection::connect(&patient, context, terms, events).await;
-    let observed = match connected {
+    let began = Instant::now();
+    let (mut noise, mut oddities) = (Vec::new(), Vec::new());
+    let mut hear = |event| match event {
+        Event::Noise(start) => noise.push(start),
+        Event::Warning(warning) => oddities.push(warning),
+        Event::Stderr(_) | Event::ListChanged(_) | Event::Closed(_) => {}
+    };
+    let (connected, reached) = {
+        let mut connecting = std::pin::pin!(connection::watched(connection::connect(server, context, terms, events)));
+        loop {
+            tokio::select! {
+                biased;
+                // Nobody may have to wait for us to hear what happens meanwhile.
+                Some(event) = heard.recv() => hear(event),
+                connected = &mut connecting => break connected,
+            }
+        }
+    };
+    while let Ok(event) = heard.try_recv() {
+        hear(event);
+    }
+    let begins: Vec<_> =
+        [(None, began)].into_iter().chain(reached.into_iter().map(|(step, at)| (Some(step), at))).collect();
+    let ends = begins.iter().skip(1).map(|(_, at)| *at).chain([Instant::now()]);
+    let steps = begins.iter().zip(ends).map(|((step, from), to)| (*step, to.duration_since(*from))).collect();
+    // What is said from here on is of no interest.
+    let deaf = tokio::spawn(async move { while heard.recv().await.is_some() {} });
+    let result = match connected {
         Ok((connection, observed)) => {
             connection.close(Instant::now() + FAREWELL).await;
             match observed.tools_unknown {
@@ -69,6 +134,6 @@ async fn one(server: &Server, context: &Context, terms: &Terms) -> Result<Observ
         }
         Err(error) => Err(error),
     };
-    listener.abort();
-    observed
+    deaf.abort();
+    Probed { result, steps, noise, oddities }
 }

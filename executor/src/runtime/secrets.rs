@@ -2,6 +2,8 @@
 //!
 //! Values live in [`SecretString`] and nowhere else; nothing here prints one.
 
+mod missing;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,6 +17,8 @@ use mcplan_compiler::secret::{name_looks_secret, value_looks_secret};
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::environment;
+
+pub use missing::missing;
 
 /// Shortest value that is hidden, in characters; shorter ones stand in too many innocent words.
 const MASKED_MIN: usize = 6;

@@ -28,6 +28,19 @@ pub enum Step {
 }
 
 impl Step {
+    /// The word that is shown.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Initialize => "initialize",
+            Self::Tools => "tools",
+            Self::Prompts => "prompts",
+            Self::ResourceTemplates => "resource templates",
+            Self::Resources => "resources",
+            Self::Open => "open",
+            Self::Discover => "discover",
+        }
+    }
+
     /// What was going on, as it follows "while".
     fn doing(self) -> &'static str {
         match self {

@@ -19,6 +19,7 @@ use super::attend::{self, Attended, Listening};
 use super::error::{CallError, ConnectError, Step};
 use super::handshake::{Refusal, Start, shake_hands};
 use super::host::Host;
+use super::steps;
 use super::{Connection, Event, Inner, call};
 use crate::core::era::Era;
 use crate::runtime::secrets::Mask;
@@ -67,6 +68,7 @@ impl Progressed {
     ];
 
     fn set(&self, step: Step) {
+        steps::tell(step);
         self.0.store(step as u8, Ordering::Relaxed);
     }
 

@@ -16,6 +16,7 @@ mod input;
 mod launch;
 mod listen;
 mod open;
+mod steps;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -37,7 +38,8 @@ pub use call::Operation;
 pub use context::{Context, Terms};
 pub use discover::{ITEMS_MAX, PAGES_MAX};
 pub use error::{CallError, ConnectError, Limit, Step};
-pub use open::{connect, connect_unless};
+pub use open::{connect, connect_unless, missing, program};
+pub use steps::watched;
 
 use crate::core::era::Era;
 use crate::runtime::process::Exit;

@@ -94,6 +94,22 @@ pub async fn connect_unless(
     way.go(&trial, &given_up).await.map_err(|not_ready| not_ready.error)
 }
 
+/// All references of a launch that have no value, each as the reason why it can't be connected.
+pub fn missing(server: &Server, context: &Context) -> Vec<ConnectError> {
+    secrets::missing(server, context.sources()).into_iter().map(Into::into).collect()
+}
+
+/// The program that a stdio server's process would run, where its child would find it; `None` for a remote server.
+///
+/// # Errors
+/// When it isn't there, or isn't known because a reference has no value.
+pub fn program(server: &Server, context: &Context) -> Result<Option<String>, ConnectError> {
+    let (opened, mask) = secrets::open(server, context.sources())?;
+    let Opened::Stdio { command, args, env, cwd } = &opened else { return Ok(None) };
+    let command = command_of(server, context, &mask, &Resolved { command, args, env, cwd })?;
+    Ok(Some(mask.apply(&command.program.display().to_string()).into_owned()))
+}
+
 /// How a server is reached.
 enum Way {
     Process(process::Command),

@@ -9,8 +9,6 @@ use super::message::VERSION;
 
 /// Most bytes of a request, which may hold a call's arguments.
 pub(super) const REQUEST_MAX: usize = 16 << 20;
-/// Most bytes of an answer, which may hold a call's result.
-pub(super) const ANSWER_MAX: usize = 64 << 20;
 
 #[derive(Serialize)]
 struct Written<'a, T> {

@@ -12,10 +12,12 @@ use nix::unistd::{Pid, geteuid};
 use tokio::io::BufReader;
 use tokio::net::{UnixListener, UnixStream};
 
-use super::line::{self, ANSWER_MAX, LineError};
+use super::line::{self, LineError};
 use super::message::{Answer, Request};
 use super::{ControlError, Key};
 
+/// Most bytes of an answer, which may hold a call's result.
+const ANSWER_MAX: usize = 64 << 20;
 /// How long an executor may take to be there for us.
 const KNOCK: Duration = Duration::from_secs(2);
 
