@@ -29,6 +29,9 @@ use crate::runtime::transport::tap::{Progress, Watcher};
 /// Progress that waits for a slow caller before some is left out.
 const PROGRESS_BUFFER: usize = 64;
 
+/// What rmcp's transport says in place of an answer that a session took with it.
+const REINITIALIZED: &str = "streamable HTTP session was re-initialized before the response arrived";
+
 /// A request as it is sent.
 pub(super) struct Request {
     pub(super) method: &'static str,
@@ -234,10 +237,9 @@ impl Inner {
         match error {
             ServiceError::McpError(error) => match Stand::of(&error) {
                 Some(Stand::TooLong) => CallError::TooLong { server },
-                Some(Stand::SessionLost) => {
-                    self.renew().await;
-                    CallError::SessionLost { server }
-                }
+                Some(Stand::SessionLost) => CallError::SessionLost { server, renewed: self.renew().await },
+                // Another request found the session lost, and its answer was still to come.
+                None if error.message == REINITIALIZED => CallError::SessionLost { server, renewed: true },
                 None => CallError::Server {
                     server,
                     code: error.code.0,
@@ -255,17 +257,23 @@ impl Inner {
                 None if self.process => self.lost().await,
                 None => CallError::Http { server, cause: self.mask.apply_excerpt(&error.error.to_string()) },
             },
+            // The connection is there, the stream of this one answer is not.
+            ServiceError::TransportClosed if !self.process && !self.peer.is_transport_closed() => {
+                let cause = "it ended the stream of its answer before the answer came".to_owned();
+                CallError::Http { server, cause }
+            }
             ServiceError::TransportClosed => self.lost().await,
             ServiceError::Cancelled { .. } => CallError::Cancelled { server },
             other => CallError::Protocol { server, cause: other.to_string() },
         }
     }
 
-    /// Opens a new session in a lost one's place, by a request that may be repeated without harm.
-    async fn renew(&self) {
+    /// Opens a new session in a lost one's place, by a request that may be repeated without harm. Whether there is one.
+    async fn renew(&self) -> bool {
         let ping = self.peer.send_request(ClientRequest::PingRequest(PingRequest::default()));
         let limit = Duration::try_from_secs_f64(self.limits.request_timeout_seconds).unwrap_or(Duration::MAX);
-        let _ = tokio::time::timeout(limit, ping).await;
+        // A server that refuses a ping has answered in a session.
+        matches!(tokio::time::timeout(limit, ping).await, Ok(Ok(_) | Err(ServiceError::McpError(_))))
     }
 
     /// Tells the server that nobody waits for an answer any more.

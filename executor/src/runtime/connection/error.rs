@@ -326,6 +326,10 @@ impl Limit {
     }
 }
 
+fn new_session(renewed: bool) -> &'static str {
+    if renewed { "a new one is open" } else { "a new one could not be opened" }
+}
+
 /// Why a call has no result.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CallError {
@@ -371,11 +375,14 @@ pub enum CallError {
     },
     /// The server forgot our session, and the call may have had effects already.
     #[error(
-        "server `{server}` has forgotten the session, most likely because it was restarted; a new one is open, but the call was not repeated because the tool does not say that it is read-only or idempotent"
+        "server `{server}` has forgotten the session, most likely because it was restarted; {}, and the call was not repeated because the tool does not say that it is read-only or idempotent",
+        new_session(*.renewed)
     )]
     SessionLost {
         /// The server.
         server: ServerName,
+        /// Whether a new session is open, so that the next call can work.
+        renewed: bool,
     },
     /// The answer is longer than 16 MiB.
     #[error("the answer of server `{server}` is longer than 16 MiB, so it was thrown away")]
