@@ -4,9 +4,7 @@
 use std::time::Duration;
 
 use rmcp::RoleClient;
-use rmcp::model::{
-    CancelledNotification, CancelledNotificationParam, ClientRequest, CustomRequest, PingRequest, RequestId,
-};
+use rmcp::model::{CancelledNotification, CancelledNotificationParam, ClientRequest, CustomRequest, RequestId};
 use rmcp::service::{PeerRequestOptions, RequestHandle, ServiceError};
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
@@ -16,8 +14,9 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::error::{CallError, Limit};
+use super::call_error::{CallError, Limit};
 use super::input::{self, ROUNDS_MAX, Round};
+use super::pulse::InFlight;
 use super::{Connection, Inner};
 use crate::core::era::Era;
 use crate::core::gate::{Allowed, Call};
@@ -136,7 +135,7 @@ impl Drop for Flight<'_> {
 
 impl Inner {
     pub(super) async fn request(&self, mut request: Request, caller: Caller) -> Result<Box<RawValue>, CallError> {
-        let begun = Instant::now();
+        let (begun, _in_flight) = (Instant::now(), InFlight::new(&self.in_flight));
         for _ in 0..ROUNDS_MAX {
             let result = self.once(&request, begun, &caller).await?;
             match if self.era == Era::Stateless { input::round(&result) } else { Round::Complete } {
@@ -270,7 +269,7 @@ impl Inner {
 
     /// Opens a new session in a lost one's place, by a request that may be repeated without harm. Whether there is one.
     async fn renew(&self) -> bool {
-        let ping = self.peer.send_request(ClientRequest::PingRequest(PingRequest::default()));
+        let ping = self.peer.send_request(self.question());
         let limit = Duration::try_from_secs_f64(self.limits.request_timeout_seconds).unwrap_or(Duration::MAX);
         // A server that refuses a ping has answered in a session.
         matches!(tokio::time::timeout(limit, ping).await, Ok(Ok(_) | Err(ServiceError::McpError(_))))

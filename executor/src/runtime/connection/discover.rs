@@ -11,7 +11,8 @@ use serde_json::{Map, json};
 
 use super::Inner;
 use super::call::{Caller, Request};
-use super::error::{CallError, Limit, Step};
+use super::call_error::{CallError, Limit};
+use super::error::Step;
 
 /// Most pages of one list.
 pub const PAGES_MAX: usize = 1_000;

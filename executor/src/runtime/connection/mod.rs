@@ -6,6 +6,7 @@
 
 mod attend;
 mod call;
+mod call_error;
 mod context;
 mod discover;
 mod error;
@@ -16,9 +17,11 @@ mod input;
 mod launch;
 mod listen;
 mod open;
+mod pulse;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use mcplan_compiler::name::ServerName;
@@ -34,9 +37,10 @@ use tokio_util::sync::CancellationToken;
 
 pub use crate::runtime::transport::tap::{Kind, Progress};
 pub use call::Operation;
+pub use call_error::{CallError, Limit};
 pub use context::{Context, Terms};
 pub use discover::{ITEMS_MAX, PAGES_MAX};
-pub use error::{CallError, ConnectError, Limit, Step};
+pub use error::{ConnectError, Step};
 pub use open::{connect, connect_unless};
 
 use crate::core::era::Era;
@@ -100,6 +104,8 @@ pub(super) struct Inner {
     /// Tools that may be called twice, by their own word.
     repeatable: RwLock<HashSet<String>>,
     cancels: mpsc::Sender<(RequestId, &'static str)>,
+    /// Requests that wait for their answer.
+    in_flight: AtomicUsize,
     /// Cancelled once `ended` says how.
     over: CancellationToken,
     ended: OnceLock<Closed>,
