@@ -145,7 +145,7 @@ impl Connection {
     /// Asks for all lists again.
     ///
     /// # Errors
-    /// When the connection ends meanwhile. A list that fails is empty, with a warning.
+    /// When the connection ends meanwhile. A list that fails is unknown, with a warning.
     pub async fn observe(&self) -> Result<Observed, CallError> {
         self.inner.discover(&|_| {}).await.map(|observed| self.inner.masked(observed))
     }

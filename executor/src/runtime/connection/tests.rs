@@ -188,7 +188,9 @@ async fn lists_and_results_come_through_as_they_are() {
     assert!(observed.resources);
     assert_eq!(observed.introduction.instructions.as_deref(), Some("be nice"));
     assert_eq!(observed.warnings.len(), 1);
-    assert!(observed.warnings[0].starts_with("prompts/list failed, so the list is empty: server `fake`"));
+    assert!(observed.warnings[0].starts_with("prompts/list failed, so its prompts are unknown: server `fake`"));
+    assert_eq!(observed.prompts_unknown.as_ref(), Some(&observed.warnings[0]));
+    assert_eq!((&observed.resource_templates_unknown, &observed.resources_unknown), (&None, &None));
 
     let mut call = tool_call("a", json!({"n": 1, "deep": {"k": [1.5]}}));
     call.meta.insert("traceparent".to_owned(), json!("00-1"));
