@@ -207,11 +207,24 @@ fn a_very_large_line_is_taken_and_a_larger_one_refused() {
     let mut client = Client::start(&project, &[]);
     let large = "x".repeat(6 << 20);
     assert_eq!(client.text("mcp__s__echo", json!({ "t": large })).len(), large.len() + 8);
-    client.line(&"y".repeat(17 << 20));
-    let answer = client.answer_to(&Value::Null);
-    assert_eq!(answer["error"], json!({ "code": -32600, "message": "the message is longer than 16 MiB" }));
+    // Whoever asked is told, wherever in the message the id stands.
+    let larger = "y".repeat(17 << 20);
+    client.line(&format!(r#"{{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{{"t":"{larger}"}}}}"#));
+    let refused = json!({ "code": -32600, "message": "the message is longer than 16 MiB" });
+    assert_eq!(client.answer_to(&json!("a"))["error"], refused);
+    client.line(&format!(r#"{{"params":{{"id":1,"t":"{larger}"}},"method":"tools/call","id":"b"}}"#));
+    assert_eq!(client.answer_to(&json!("b"))["error"], refused);
+    // A notification has no one who waits.
+    client.line(&format!(r#"{{"jsonrpc":"2.0","method":"notifications/x","params":{{"t":"{larger}"}}}}"#));
     assert_eq!(client.text("mcp__s__echo", json!({})), "{}");
-    client.end();
+    assert_eq!(client.waiting(), 0);
+    // Of anything else nobody knows who waits for what.
+    client.line(&larger);
+    let answer = client.answer_to(&Value::Null);
+    let expected = "the message is longer than 16 MiB and has no id to answer to, so the connection is closed";
+    assert_eq!(answer["error"], json!({ "code": -32600, "message": expected }));
+    let (status, log) = client.ended();
+    assert!(status.success() && log.contains("the client's connection is closed"), "{status}: {log}");
 }
 
 #[test]

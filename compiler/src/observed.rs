@@ -312,10 +312,16 @@ pub struct Observed {
     pub tools_unknown: Option<String>,
     /// Its prompts.
     pub prompts: Vec<Entry<Prompt>>,
+    /// Why its prompts are not known, when it failed to list them.
+    pub prompts_unknown: Option<String>,
     /// Its resource templates.
     pub resource_templates: Vec<Entry<ResourceTemplate>>,
+    /// Why its resource templates are not known, when it failed to list them.
+    pub resource_templates_unknown: Option<String>,
     /// Whether it offers resources.
     pub resources: bool,
+    /// Why that is not known, when it failed to list them.
+    pub resources_unknown: Option<String>,
     /// Items that were left out.
     pub quarantined: Vec<Quarantined>,
     /// Things that a person should know: a list that failed, a cursor that repeated.
@@ -343,6 +349,20 @@ impl Observed {
 }
 
 impl Observed {
+    /// Takes from `before` the prompts, templates and whether there are resources, where they aren't known now: what was
+    /// true a moment ago is worth more than nothing. That they aren't known stays.
+    pub fn fill_in(&mut self, before: &Self) {
+        if self.prompts_unknown.is_some() {
+            self.prompts.clone_from(&before.prompts);
+        }
+        if self.resource_templates_unknown.is_some() {
+            self.resource_templates.clone_from(&before.resource_templates);
+        }
+        if self.resources_unknown.is_some() {
+            self.resources = before.resources;
+        }
+    }
+
     /// Puts every string that the server said through `change` and names what changed.
     pub fn map_strings<'a>(&mut self, change: &impl Fn(&str) -> Cow<'a, str>) -> Vec<String> {
         self.map(change, &|raw| json::map_strings(raw, change))
@@ -396,7 +416,13 @@ impl Observed {
         });
         // What can't be used is told of all the same, in the server's words.
         let told = self.quarantined.iter_mut().flat_map(|bad| [&mut bad.name, &mut bad.reason]);
-        for said in told.chain(&mut self.warnings) {
+        let unknown = [
+            &mut self.tools_unknown,
+            &mut self.prompts_unknown,
+            &mut self.resource_templates_unknown,
+            &mut self.resources_unknown,
+        ];
+        for said in told.chain(&mut self.warnings).chain(unknown.into_iter().flatten()) {
             *said = change(said).into_owned();
         }
         changed

@@ -4,6 +4,7 @@
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each test file uses its part")]
 
 pub mod client;
+pub mod remote;
 pub mod server;
 
 use std::path::{Path, PathBuf};

@@ -73,17 +73,31 @@ fn lock_server(plan: &Plan, server: &Server, observed: &Observed, before: Option
     let mut filtered: Vec<_> =
         dropped.into_iter().map(|tool| Filtered { name: tool.known.name, digest: tool.digest }).collect();
     filtered.sort();
+    let (prompts, templates) = (before.map(|before| &before.prompts), before.map(|before| &before.resource_templates));
+    // What a server failed to list stays as it was locked: nothing says that it is gone.
     LockedServer {
         introduction: observed.introduction.clone(),
         tools: settle(tools, before.map(|before| &before.tools)),
         filtered,
-        prompts: settle(observed.prompts.clone(), before.map(|before| &before.prompts)),
-        resource_templates: settle(
-            observed.resource_templates.clone(),
-            before.map(|before| &before.resource_templates),
+        prompts: listed(&observed.prompts, observed.prompts_unknown.is_some(), prompts),
+        resource_templates: listed(
+            &observed.resource_templates,
+            observed.resource_templates_unknown.is_some(),
+            templates,
         ),
-        resources: observed.resources,
+        resources: match observed.resources_unknown {
+            Some(_) => before.is_some_and(|before| before.resources),
+            None => observed.resources,
+        },
     }
+}
+
+/// The new list, or the old one while the new one isn't known.
+fn listed<T: Clone>(new: &[Entry<T>], is_unknown: bool, old: Option<&LockedList<T>>) -> LockedList<T> {
+    if is_unknown {
+        return old.cloned().unwrap_or(LockedList(Vec::new()));
+    }
+    settle(new.to_vec(), old)
 }
 
 /// The new list, in the old list's text and order where nothing but that changed.

@@ -190,8 +190,8 @@ fn differences(locked: &Lock, plan: &Plan, observed: &Observed) -> Vec<Change> {
     let names = crate::plan::NameTable::build(&plan.naming, &[], [(&fs, "read"), (&fs, "write")]);
     let found = Found::observed(plan, plan.server("fs").unwrap(), observed);
     let changes = changes(&locked.catalog["fs"], &found, &Context { server: &fs, names: &names });
-    // A lock of what is there now says the same.
-    if observed.tools_unknown.is_none() && observed.quarantined.is_empty() {
+    // A lock of what is there now says the same, if all of it is known.
+    if observed.tools_unknown.is_none() && observed.prompts_unknown.is_none() && observed.quarantined.is_empty() {
         let now = make(plan.clone(), vec![], BTreeMap::from([(fs.clone(), observed.clone())]), None).lock;
         let found = Found::from(&now.catalog["fs"]);
         assert_eq!(super::changes(&locked.catalog["fs"], &found, &Context { server: &fs, names: &names }), changes);
@@ -242,4 +242,38 @@ fn tools_that_could_not_be_listed_are_not_gone() {
     assert_eq!(differences(&lock, &plan, &silent), []);
     let gone = differences(&lock, &plan, &Observed::default());
     assert_eq!(gone.iter().map(|change| change.rule).collect::<Vec<_>>(), [Rule::ToolRemoved; 2]);
+}
+
+#[test]
+fn prompts_and_resources_that_could_not_be_listed_stay_as_they_are_locked() {
+    let plan = plan(vec![server("fs")]);
+    let name = plan.servers[0].name.clone();
+    let made = |observed: &Observed, old: Option<&Lock>| {
+        make(plan.clone(), Vec::new(), BTreeMap::from([(name.clone(), observed.clone())]), old).lock
+    };
+    let all = Observed {
+        prompts: vec![crate::observed::Entry::parse(r#"{"name":"ask"}"#).unwrap()],
+        resource_templates: vec![crate::observed::Entry::parse(r#"{"uriTemplate":"x://{y}"}"#).unwrap()],
+        resources: true,
+        ..observed(&[READ])
+    };
+    let lock = made(&all, None);
+    let cause = || Some("timed out".to_owned());
+    let silent = Observed {
+        prompts_unknown: cause(),
+        resource_templates_unknown: cause(),
+        resources_unknown: cause(),
+        ..observed(&[READ])
+    };
+    assert_eq!(differences(&lock, &plan, &silent), []);
+    assert_eq!(made(&silent, Some(&lock)).text(), lock.text());
+    let gone = differences(&lock, &plan, &observed(&[READ]));
+    let gone: Vec<_> = gone.iter().map(|change| change.rule).collect();
+    assert_eq!(gone, [Rule::ResourcesGone, Rule::PromptRemoved, Rule::TemplateRemoved]);
+    assert!(made(&silent, None).catalog[&name].prompts.0.is_empty(), "nothing was known before");
+
+    let mut filled = silent;
+    filled.fill_in(&all);
+    assert_eq!((filled.prompts.len(), filled.resource_templates.len(), filled.resources), (1, 1, true));
+    assert!(filled.prompts_unknown.is_some(), "why stays known");
 }

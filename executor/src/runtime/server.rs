@@ -266,7 +266,7 @@ impl ServerTask {
         self.attempt = Some((epoch, Instant::now(), attempt.boxed()));
     }
 
-    async fn connected(&mut self, epoch: Epoch, since: Instant, (connection, observed): (Connection, Observed)) {
+    async fn connected(&mut self, epoch: Epoch, since: Instant, (connection, mut observed): (Connection, Observed)) {
         self.attempt = None;
         let name = &self.begin.server.name;
         self.tell_oddities(&observed);
@@ -278,6 +278,9 @@ impl ServerTask {
             latency_ms: since.elapsed().as_millis() as u64,
         }
         .log();
+        if let Some(before) = &self.observed {
+            observed.fill_in(before);
+        }
         // A list that can't be read now is worth less than the one of the connection before.
         if observed.tools_unknown.is_none() || self.observed.is_none() {
             self.observed = Some(Arc::new(observed));
@@ -319,7 +322,10 @@ impl ServerTask {
         self.relist = None;
         let server = self.begin.server.name.clone();
         match result.and_then(|observed| observed.tools_unknown.clone().map_or(Ok(observed), Err)) {
-            Ok(observed) => {
+            Ok(mut observed) => {
+                if let Some(before) = &self.observed {
+                    observed.fill_in(before);
+                }
                 let old_count = self.observed.as_ref().map_or(0, |observed| observed.tools.len());
                 Happened::ServerListChanged { server, old_count, new_count: observed.tools.len() }.log();
                 self.tell_oddities(&observed);

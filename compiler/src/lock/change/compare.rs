@@ -22,9 +22,12 @@ pub struct Found<'a> {
     tools: Option<Vec<&'a Entry<Tool>>>,
     /// Tools that are there and not among `tools`: filtered, or with the reason why they can't be used.
     apart: BTreeMap<&'a str, Option<&'a str>>,
-    prompts: &'a [Entry<Prompt>],
-    resource_templates: &'a [Entry<ResourceTemplate>],
-    resources: bool,
+    /// `None` while they aren't known.
+    prompts: Option<&'a [Entry<Prompt>]>,
+    /// `None` while they aren't known.
+    resource_templates: Option<&'a [Entry<ResourceTemplate>]>,
+    /// `None` while it isn't known.
+    resources: Option<bool>,
 }
 
 impl<'a> Found<'a> {
@@ -44,9 +47,9 @@ impl<'a> Found<'a> {
             introduction: &observed.introduction,
             tools: observed.tools_unknown.is_none().then_some(tools),
             apart,
-            prompts: &observed.prompts,
-            resource_templates: &observed.resource_templates,
-            resources: observed.resources,
+            prompts: observed.prompts_unknown.is_none().then_some(&observed.prompts),
+            resource_templates: observed.resource_templates_unknown.is_none().then_some(&observed.resource_templates),
+            resources: observed.resources_unknown.is_none().then_some(observed.resources),
         }
     }
 }
@@ -57,15 +60,15 @@ impl<'a> From<&'a LockedServer> for Found<'a> {
             introduction: &locked.introduction,
             tools: Some(locked.tools.0.iter().collect()),
             apart: locked.filtered.iter().map(|tool| (tool.name.as_str(), None)).collect(),
-            prompts: &locked.prompts.0,
-            resource_templates: &locked.resource_templates.0,
-            resources: locked.resources,
+            prompts: Some(&locked.prompts.0),
+            resource_templates: Some(&locked.resource_templates.0),
+            resources: Some(locked.resources),
         }
     }
 }
 
 /// Every difference between what is locked of a server and what it says now. Order is none, nor is anything of a tool
-/// that the filters drop. Equal digests are not looked into.
+/// that the filters drop, nor a kind that the server failed to list. Equal digests are not looked into.
 pub fn changes(locked: &LockedServer, found: &Found<'_>, context: &Context<'_>) -> Vec<Change> {
     let mut comparison = Comparison { locked, context, known: OnceCell::new(), changes: Vec::new() };
     comparison.server(found);
@@ -78,8 +81,12 @@ pub fn changes(locked: &LockedServer, found: &Found<'_>, context: &Context<'_>) 
         comparison.list(&borrowed(&locked.tools.0), &tools, &found.apart);
     }
     let nothing = BTreeMap::new();
-    comparison.list(&borrowed(&locked.prompts.0), &borrowed(found.prompts), &nothing);
-    comparison.list(&borrowed(&locked.resource_templates.0), &borrowed(found.resource_templates), &nothing);
+    if let Some(prompts) = found.prompts {
+        comparison.list(&borrowed(&locked.prompts.0), &borrowed(prompts), &nothing);
+    }
+    if let Some(templates) = found.resource_templates {
+        comparison.list(&borrowed(&locked.resource_templates.0), &borrowed(templates), &nothing);
+    }
     comparison.changes
 }
 
@@ -137,9 +144,9 @@ impl Comparison<'_> {
             signs.read(&introduced(was), self.context);
             signs.gained(&introduced(is), &self.known().hosts, self.context, &mut notes);
         }
-        if self.locked.resources != found.resources {
-            let rule = if found.resources { Rule::ResourcesOffered } else { Rule::ResourcesGone };
-            note(&mut notes, rule, "/resources", Some(&self.locked.resources.into()), Some(&found.resources.into()));
+        if let Some(resources) = found.resources.filter(|found| *found != self.locked.resources) {
+            let rule = if resources { Rule::ResourcesOffered } else { Rule::ResourcesGone };
+            note(&mut notes, rule, "/resources", Some(&self.locked.resources.into()), Some(&resources.into()));
         }
         self.report(&Item::Server, notes);
     }

@@ -235,9 +235,22 @@ impl Task {
             }
             std::future::pending().await
         };
+        let (pulsing, notices) = (self.inner.clone(), self.attended.notices.clone());
+        let watch = self.attended.watch.clone();
+        let pulse = async {
+            match watch {
+                Some(watch) => {
+                    watch.end(pulsing.pulse(&notices).await);
+                    End::Lost
+                }
+                // The end of a process is seen without asking.
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             end = self.watch() => end,
             end = cancels => end,
+            end = pulse => end,
             () = listening => End::StreamEnded,
         }
     }

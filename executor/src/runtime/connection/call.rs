@@ -4,9 +4,7 @@
 use std::time::Duration;
 
 use rmcp::RoleClient;
-use rmcp::model::{
-    CancelledNotification, CancelledNotificationParam, ClientRequest, CustomRequest, PingRequest, RequestId,
-};
+use rmcp::model::{CancelledNotification, CancelledNotificationParam, ClientRequest, CustomRequest, RequestId};
 use rmcp::service::{PeerRequestOptions, RequestHandle, ServiceError};
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
@@ -16,8 +14,9 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::error::{CallError, Limit};
+use super::call_error::{CallError, Limit};
 use super::input::{self, ROUNDS_MAX, Round};
+use super::pulse::InFlight;
 use super::{Connection, Inner};
 use crate::core::era::Era;
 use crate::core::gate::{Allowed, Call};
@@ -28,6 +27,9 @@ use crate::runtime::transport::tap::{Progress, Watcher};
 
 /// Progress that waits for a slow caller before some is left out.
 const PROGRESS_BUFFER: usize = 64;
+
+/// What rmcp's transport says in place of an answer that a session took with it.
+const REINITIALIZED: &str = "streamable HTTP session was re-initialized before the response arrived";
 
 /// A request as it is sent.
 pub(super) struct Request {
@@ -133,7 +135,7 @@ impl Drop for Flight<'_> {
 
 impl Inner {
     pub(super) async fn request(&self, mut request: Request, caller: Caller) -> Result<Box<RawValue>, CallError> {
-        let begun = Instant::now();
+        let (begun, _in_flight) = (Instant::now(), InFlight::new(&self.in_flight));
         for _ in 0..ROUNDS_MAX {
             let result = self.once(&request, begun, &caller).await?;
             match if self.era == Era::Stateless { input::round(&result) } else { Round::Complete } {
@@ -234,10 +236,9 @@ impl Inner {
         match error {
             ServiceError::McpError(error) => match Stand::of(&error) {
                 Some(Stand::TooLong) => CallError::TooLong { server },
-                Some(Stand::SessionLost) => {
-                    self.renew().await;
-                    CallError::SessionLost { server }
-                }
+                Some(Stand::SessionLost) => CallError::SessionLost { server, renewed: self.renew().await },
+                // Another request found the session lost, and its answer was still to come.
+                None if error.message == REINITIALIZED => CallError::SessionLost { server, renewed: true },
                 None => CallError::Server {
                     server,
                     code: error.code.0,
@@ -255,17 +256,23 @@ impl Inner {
                 None if self.process => self.lost().await,
                 None => CallError::Http { server, cause: self.mask.apply_excerpt(&error.error.to_string()) },
             },
+            // The connection is there, the stream of this one answer is not.
+            ServiceError::TransportClosed if !self.process && !self.peer.is_transport_closed() => {
+                let cause = "it ended the stream of its answer before the answer came".to_owned();
+                CallError::Http { server, cause }
+            }
             ServiceError::TransportClosed => self.lost().await,
             ServiceError::Cancelled { .. } => CallError::Cancelled { server },
             other => CallError::Protocol { server, cause: other.to_string() },
         }
     }
 
-    /// Opens a new session in a lost one's place, by a request that may be repeated without harm.
-    async fn renew(&self) {
-        let ping = self.peer.send_request(ClientRequest::PingRequest(PingRequest::default()));
+    /// Opens a new session in a lost one's place, by a request that may be repeated without harm. Whether there is one.
+    async fn renew(&self) -> bool {
+        let ping = self.peer.send_request(self.question());
         let limit = Duration::try_from_secs_f64(self.limits.request_timeout_seconds).unwrap_or(Duration::MAX);
-        let _ = tokio::time::timeout(limit, ping).await;
+        // A server that refuses a ping has answered in a session.
+        matches!(tokio::time::timeout(limit, ping).await, Ok(Ok(_) | Err(ServiceError::McpError(_))))
     }
 
     /// Tells the server that nobody waits for an answer any more.

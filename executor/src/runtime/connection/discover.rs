@@ -11,7 +11,8 @@ use serde_json::{Map, json};
 
 use super::Inner;
 use super::call::{Caller, Request};
-use super::error::{CallError, Limit, Step};
+use super::call_error::{CallError, Limit};
+use super::error::Step;
 
 /// Most pages of one list.
 pub const PAGES_MAX: usize = 1_000;
@@ -22,53 +23,63 @@ pub const ITEMS_MAX: usize = 10_000;
 struct List {
     method: &'static str,
     key: &'static str,
+    /// For people.
+    words: &'static str,
     step: Step,
     pages: usize,
 }
 
-const TOOLS: List = List { method: "tools/list", key: "tools", step: Step::Tools, pages: PAGES_MAX };
-const PROMPTS: List = List { method: "prompts/list", key: "prompts", step: Step::Prompts, pages: PAGES_MAX };
+const TOOLS: List = List { method: "tools/list", key: "tools", words: "tools", step: Step::Tools, pages: PAGES_MAX };
+const PROMPTS: List =
+    List { method: "prompts/list", key: "prompts", words: "prompts", step: Step::Prompts, pages: PAGES_MAX };
 const TEMPLATES: List = List {
     method: "resources/templates/list",
     key: "resourceTemplates",
+    words: "resource templates",
     step: Step::ResourceTemplates,
     pages: PAGES_MAX,
 };
 /// Resources are live data: one page tells whether there are any.
-const RESOURCES: List = List { method: "resources/list", key: "resources", step: Step::Resources, pages: 1 };
+const RESOURCES: List =
+    List { method: "resources/list", key: "resources", words: "resources", step: Step::Resources, pages: 1 };
 
 impl Inner {
     /// Asks for everything that the server says it has. `step` is told where we are.
     ///
     /// # Errors
-    /// Only when the connection ends; a list that fails is empty, with a warning.
+    /// Only when the connection ends; a list that fails is unknown, with a warning.
     pub(super) async fn discover(&self, step: &(dyn Fn(Step) + Sync)) -> Result<Observed, CallError> {
         let (introduction, capabilities) = self.introduction();
         let mut observed = Observed { introduction, ..Observed::default() };
+        let warnings = &mut Vec::new();
         if capabilities.tools.is_some() {
-            step(TOOLS.step);
-            match self.pages(&TOOLS, &mut observed.warnings).await {
+            match self.list(&TOOLS, step, warnings).await? {
                 Ok(items) => {
                     observed.add_tools(items.iter().map(|item| &**item));
                     self.mirror(&mut observed);
                 }
-                Err(error @ (CallError::Lost { .. } | CallError::Cancelled { .. })) => return Err(error),
-                Err(error) => {
-                    let cause = format!("{} failed, so its tools are unknown: {error}", TOOLS.method);
-                    observed.warnings.push(cause.clone());
-                    observed.tools_unknown = Some(cause);
-                }
+                Err(cause) => observed.tools_unknown = Some(cause),
             }
         }
         if capabilities.prompts.is_some() {
-            let items = self.list(&PROMPTS, step, &mut observed.warnings).await?;
-            observed.prompts = entries::<Prompt>(&items, &mut observed.quarantined);
+            match self.list(&PROMPTS, step, warnings).await? {
+                Ok(items) => observed.prompts = entries::<Prompt>(&items, &mut observed.quarantined),
+                Err(cause) => observed.prompts_unknown = Some(cause),
+            }
         }
         if capabilities.resources.is_some() {
-            let items = self.list(&TEMPLATES, step, &mut observed.warnings).await?;
-            observed.resource_templates = entries::<ResourceTemplate>(&items, &mut observed.quarantined);
-            observed.resources = !self.list(&RESOURCES, step, &mut observed.warnings).await?.is_empty();
+            match self.list(&TEMPLATES, step, warnings).await? {
+                Ok(items) => {
+                    observed.resource_templates = entries::<ResourceTemplate>(&items, &mut observed.quarantined);
+                }
+                Err(cause) => observed.resource_templates_unknown = Some(cause),
+            }
+            match self.list(&RESOURCES, step, warnings).await? {
+                Ok(items) => observed.resources = !items.is_empty(),
+                Err(cause) => observed.resources_unknown = Some(cause),
+            }
         }
+        observed.warnings.append(warnings);
         if observed.tools_unknown.is_none() {
             self.learn(&observed);
         }
@@ -86,19 +97,21 @@ impl Inner {
         (introduction, info.capabilities.clone())
     }
 
+    /// All of a list, or why it isn't known.
     async fn list(
         &self,
         list: &List,
         step: &(dyn Fn(Step) + Sync),
         warnings: &mut Vec<String>,
-    ) -> Result<Vec<Box<RawValue>>, CallError> {
+    ) -> Result<Result<Vec<Box<RawValue>>, String>, CallError> {
         step(list.step);
         match self.pages(list, warnings).await {
-            Ok(items) => Ok(items),
+            Ok(items) => Ok(Ok(items)),
             Err(error @ (CallError::Lost { .. } | CallError::Cancelled { .. })) => Err(error),
             Err(error) => {
-                warnings.push(format!("{} failed, so the list is empty: {error}", list.method));
-                Ok(Vec::new())
+                let cause = format!("{} failed, so its {} are unknown: {error}", list.method, list.words);
+                warnings.push(cause.clone());
+                Ok(Err(cause))
             }
         }
     }

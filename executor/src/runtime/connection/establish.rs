@@ -1,7 +1,7 @@
 //! From an open transport to a connection that is ready: the handshake and the lists, all within the server's time; or
 //! the cause why not.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, RwLock};
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::attend::{self, Attended, Listening};
-use super::error::{CallError, ConnectError, Step};
+use super::call_error::CallError;
+use super::error::{ConnectError, Step};
 use super::handshake::{Refusal, Start, shake_hands};
 use super::host::Host;
 use super::steps;
@@ -119,6 +120,7 @@ impl Trial<'_> {
                 mirror: (era == Era::Stateless && is_http).then(|| attended.mirror.clone()),
                 repeatable: RwLock::default(),
                 cancels,
+                in_flight: AtomicUsize::new(0),
                 over: over.clone(),
                 ended: OnceLock::new(),
             });

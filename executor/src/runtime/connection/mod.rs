@@ -6,6 +6,7 @@
 
 mod attend;
 mod call;
+mod call_error;
 mod context;
 mod discover;
 mod error;
@@ -16,10 +17,12 @@ mod input;
 mod launch;
 mod listen;
 mod open;
+mod pulse;
 mod steps;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use mcplan_compiler::name::ServerName;
@@ -35,9 +38,10 @@ use tokio_util::sync::CancellationToken;
 
 pub use crate::runtime::transport::tap::{Kind, Progress};
 pub use call::Operation;
+pub use call_error::{CallError, Limit};
 pub use context::{Context, Terms};
 pub use discover::{ITEMS_MAX, PAGES_MAX};
-pub use error::{CallError, ConnectError, Limit, Step};
+pub use error::{ConnectError, Step};
 pub use open::{connect, connect_unless, missing, program};
 pub use steps::watched;
 
@@ -102,6 +106,8 @@ pub(super) struct Inner {
     /// Tools that may be called twice, by their own word.
     repeatable: RwLock<HashSet<String>>,
     cancels: mpsc::Sender<(RequestId, &'static str)>,
+    /// Requests that wait for their answer.
+    in_flight: AtomicUsize,
     /// Cancelled once `ended` says how.
     over: CancellationToken,
     ended: OnceLock<Closed>,
@@ -141,7 +147,7 @@ impl Connection {
     /// Asks for all lists again.
     ///
     /// # Errors
-    /// When the connection ends meanwhile. A list that fails is empty, with a warning.
+    /// When the connection ends meanwhile. A list that fails is unknown, with a warning.
     pub async fn observe(&self) -> Result<Observed, CallError> {
         self.inner.discover(&|_| {}).await.map(|observed| self.inner.masked(observed))
     }

@@ -20,6 +20,7 @@ mod eras;
 mod http;
 #[cfg(unix)]
 mod process;
+mod pulse;
 mod sse;
 mod tls;
 mod websocket;
@@ -119,6 +120,15 @@ fn dial(server: &Server) -> (impl Future<Output = Outcome>, Fake, mpsc::Receiver
 
 /// The same, with a handshake that begins as `start` says.
 fn dial_from(server: &Server, start: Start) -> (impl Future<Output = Outcome>, Fake, mpsc::Receiver<Event>) {
+    dial_over(server, start, Attended::streams())
+}
+
+/// The same, with what is behind the streams.
+fn dial_over(
+    server: &Server,
+    start: Start,
+    attended: Attended,
+) -> (impl Future<Output = Outcome>, Fake, mpsc::Receiver<Event>) {
     let (ours, theirs) = duplex(1 << 20);
     let (reader, writer) = split(ours);
     let (their_reader, their_writer) = split(theirs);
@@ -127,7 +137,7 @@ fn dial_from(server: &Server, start: Start) -> (impl Future<Output = Outcome>, F
     let limit = Duration::from_secs_f64(server.limits.timeout_seconds);
     let trial = Trial { server, mask, start, deadline: Some(Instant::now() + limit), events };
     let attempt = async move {
-        let tried = over_streams(&trial, (reader, writer), Attended::streams()).await;
+        let tried = over_streams(&trial, (reader, writer), attended).await;
         tried.map_err(|not_ready| not_ready.error)
     };
     (attempt, Fake { lines: BufReader::new(their_reader).lines(), writer: their_writer }, received)
@@ -178,7 +188,9 @@ async fn lists_and_results_come_through_as_they_are() {
     assert!(observed.resources);
     assert_eq!(observed.introduction.instructions.as_deref(), Some("be nice"));
     assert_eq!(observed.warnings.len(), 1);
-    assert!(observed.warnings[0].starts_with("prompts/list failed, so the list is empty: server `fake`"));
+    assert!(observed.warnings[0].starts_with("prompts/list failed, so its prompts are unknown: server `fake`"));
+    assert_eq!(observed.prompts_unknown.as_ref(), Some(&observed.warnings[0]));
+    assert_eq!((&observed.resource_templates_unknown, &observed.resources_unknown), (&None, &None));
 
     let mut call = tool_call("a", json!({"n": 1, "deep": {"k": [1.5]}}));
     call.meta.insert("traceparent".to_owned(), json!("00-1"));

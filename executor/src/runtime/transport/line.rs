@@ -14,8 +14,10 @@ pub(crate) enum Line {
         bytes: u64,
         /// Its first bytes.
         start: Vec<u8>,
-        /// The id of the answer that it was, if it was one.
+        /// Its id, as far as it has one that can be read.
         id: Option<RequestId>,
+        /// Whether it has a method: a request, or without an id a notification.
+        has_method: bool,
     },
 }
 
@@ -74,7 +76,10 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
     fn finish(&mut self) -> Line {
         let mut line = std::mem::take(&mut self.line);
         match self.over.take() {
-            Some((bytes, scanner)) => Line::TooLong { bytes, start: line, id: scanner.answered() },
+            Some((bytes, scanner)) => {
+                let has_method = scanner.has_method;
+                Line::TooLong { bytes, start: line, id: scanner.id(), has_method }
+            }
             None => {
                 if line.last() == Some(&b'\r') {
                     line.pop();
@@ -97,7 +102,7 @@ pub(super) struct Scanner {
     token: Vec<u8>,
     key: Option<Vec<u8>>,
     id: Option<Vec<u8>>,
-    is_request: bool,
+    has_method: bool,
 }
 
 /// Longest key or id that is kept.
@@ -135,7 +140,7 @@ impl Scanner {
             }
             b':' if self.depth == 1 => {
                 let key = std::mem::take(&mut self.token);
-                self.is_request |= key == b"\"method\"";
+                self.has_method |= key == b"\"method\"";
                 self.key = Some(key);
             }
             b',' if self.depth == 1 => self.end_value(),
@@ -157,9 +162,13 @@ impl Scanner {
         }
     }
 
+    fn id(self) -> Option<RequestId> {
+        serde_json::from_slice(&self.id?).ok()
+    }
+
+    /// The id of the request that the message answers, if it is an answer.
     pub(super) fn answered(self) -> Option<RequestId> {
-        let id = self.id.filter(|_| !self.is_request)?;
-        serde_json::from_slice(&id).ok()
+        if self.has_method { None } else { self.id() }
     }
 }
 
@@ -193,7 +202,7 @@ mod tests {
             let whole = |text: &str| Line::Whole(text.as_bytes().to_vec());
             assert_eq!(found.len(), 4);
             assert_eq!([&found[0], &found[1], &found[3]], [&whole("a"), &whole(""), &whole("last")]);
-            let Line::TooLong { bytes, start, id } = &found[2] else { panic!("{:?}", found[2]) };
+            let Line::TooLong { bytes, start, id, has_method: false } = &found[2] else { panic!("{:?}", found[2]) };
             assert_eq!(*bytes, long.len() as u64);
             assert_eq!(*id, Some(RequestId::Number(12)), "buffer of {buffer}");
             assert!(long.as_bytes().starts_with(start) && start.len() >= 100 && start.len() <= START);

@@ -4,7 +4,7 @@
 //! with what `remote` and `events` know of HTTP; `tap` stands between them and rmcp and takes what must stay in order.
 
 mod events;
-mod line;
+pub(crate) mod line;
 pub(crate) mod mirror;
 pub(crate) mod raw;
 pub(crate) mod remote;

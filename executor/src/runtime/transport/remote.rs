@@ -158,7 +158,7 @@ impl Watch {
     }
 
     /// The first reason counts: what follows is its consequence.
-    pub(super) fn end(&self, reason: String) {
+    pub(crate) fn end(&self, reason: String) {
         let _later = self.ended.set(reason);
     }
 }

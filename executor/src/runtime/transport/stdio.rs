@@ -55,9 +55,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stdio<R, W> {
                     Read::Noise => (self.report)(Odd::Noise(shown(text))),
                 }
             }
-            Line::TooLong { bytes, start, id } => {
+            Line::TooLong { bytes, start, id, has_method } => {
                 (self.report)(Odd::TooLong { bytes, start: shown(&start) });
-                self.arrived.extend(id.map(|id| JsonRpcMessage::error(Stand::TooLong.error(), Some(id))));
+                // A request of the server's own has an id of its own.
+                let answered = id.filter(|_| !has_method);
+                self.arrived.extend(answered.map(|id| JsonRpcMessage::error(Stand::TooLong.error(), Some(id))));
             }
         }
     }

@@ -243,7 +243,9 @@ fn is_lost_session(status: StatusCode, body: &[u8]) -> bool {
     }
     let says_so = || {
         serde_json::from_slice::<Refusal>(body).is_ok_and(|Refusal { error }| {
-            error.code == -32001 || (error.code == -32000 && error.message.to_ascii_lowercase().contains("session"))
+            let message = error.message.to_ascii_lowercase();
+            let is_of_session = message.contains("session") || message.contains("not initialized");
+            error.code == -32001 || (matches!(error.code, -32000 | -32600 | 32600) && is_of_session)
         })
     };
     match status.as_u16() {

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use rmcp::RoleClient;
 use rmcp::model::{
@@ -61,12 +61,18 @@ impl Kind {
 pub(crate) struct Notices {
     changed: AtomicU8,
     wake: Notify,
+    heard: AtomicBool,
 }
 
 impl Notices {
     pub(crate) fn change(&self, kind: Kind) {
         self.changed.fetch_or(kind.bit(), Ordering::Relaxed);
         self.wake.notify_one();
+    }
+
+    /// Whether the server has said anything since this was asked before.
+    pub(crate) fn was_heard(&self) -> bool {
+        self.heard.swap(false, Ordering::Relaxed)
     }
 
     /// Waits for changed lists.
@@ -160,6 +166,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Tap<T> {
                 self.closed.cancel();
                 return None;
             };
+            self.notices.heard.store(true, Ordering::Relaxed);
             if let Some(message) = self.sift(message) {
                 return Some(message);
             }

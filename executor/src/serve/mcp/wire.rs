@@ -13,18 +13,21 @@ use rmcp::transport::Transport;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use crate::runtime::transport::MESSAGE_MAX;
+use crate::runtime::transport::line::{Line, Lines};
+
 /// What a request of this kind is called on its way through rmcp.
 pub(super) const PASSED: &str = "mcplan/";
 /// Requests whose results are text.
 const METHODS: [&str; 2] = ["tools/list", "tools/call"];
-/// Longest message of a client, in bytes.
-const MESSAGE_MAX: usize = 16 * 1024 * 1024;
+/// Said of a message beyond [`MESSAGE_MAX`].
+const TOO_LONG: &str = "the message is longer than 16 MiB";
 
 #[derive(Deserialize)]
 struct Envelope<'a> {
@@ -38,8 +41,7 @@ struct Envelope<'a> {
 
 /// One client's streams.
 pub(super) struct Wire<R, W> {
-    reader: BufReader<R>,
-    line: Vec<u8>,
+    lines: Lines<BufReader<R>>,
     writer: Arc<Mutex<W>>,
     in_flight: InFlight,
     requests: TaskTracker,
@@ -58,8 +60,7 @@ impl<R: AsyncRead + Unpin, W> Wire<R, W> {
     /// read.
     pub(super) fn new(reader: R, writer: W, requests: TaskTracker, stop: CancellationToken) -> Self {
         Self {
-            reader: BufReader::with_capacity(64 * 1024, reader),
-            line: Vec::new(),
+            lines: Lines::new(BufReader::with_capacity(64 * 1024, reader), MESSAGE_MAX),
             writer: Arc::new(Mutex::new(writer)),
             in_flight: InFlight::default(),
             requests,
@@ -73,29 +74,6 @@ where
     R: AsyncRead + Unpin + Send,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    /// The next line without its end, `None` at the end of the stream. Safe to drop and call again.
-    async fn next_line(&mut self) -> Option<Vec<u8>> {
-        loop {
-            let buffered = self.reader.fill_buf().await.ok()?;
-            if buffered.is_empty() {
-                // What was said last counts, with or without the end of its line.
-                return Some(std::mem::take(&mut self.line)).filter(|line| !line.is_empty());
-            }
-            let (taken, complete) = match buffered.iter().position(|byte| *byte == b'\n') {
-                Some(end) => (end + 1, true),
-                None => (buffered.len(), false),
-            };
-            // A line beyond the limit is counted and not kept.
-            if self.line.len() <= MESSAGE_MAX {
-                self.line.extend_from_slice(&buffered[..taken]);
-            }
-            self.reader.consume(taken);
-            if complete {
-                return Some(std::mem::take(&mut self.line));
-            }
-        }
-    }
-
     /// A call that the client takes back is answered by nobody.
     fn note(&self, message: &RxJsonRpcMessage<RoleServer>) {
         match message {
@@ -113,6 +91,26 @@ where
             }
             _ => {}
         }
+    }
+
+    /// Tells whoever waits for the answer to a message that was thrown away; `None` when that can't be told and the
+    /// connection has to end.
+    async fn too_long(&mut self, id: Option<RequestId>, has_method: bool) -> Option<()> {
+        match (id, has_method) {
+            (Some(id), true) => {
+                let id = serde_json::to_value(id).unwrap_or_default();
+                self.refuse(id, -32600, TOO_LONG).await;
+            }
+            // Nobody waits for an answer to a notification, or to an answer.
+            (None, true) | (Some(_), false) => tracing::warn!("a message of the client was skipped: {TOO_LONG}"),
+            (None, false) => {
+                tracing::error!("the client's connection is closed: {TOO_LONG}, and it has no id to answer to");
+                let text = format!("{TOO_LONG} and has no id to answer to, so the connection is closed");
+                self.refuse(Value::Null, -32600, &text).await;
+                return None;
+            }
+        }
+        Some(())
     }
 
     async fn refuse(&mut self, id: Value, code: i32, message: &str) {
@@ -164,12 +162,15 @@ where
             let line = tokio::select! {
                 biased;
                 () = stop.cancelled() => std::future::pending().await,
-                line = self.next_line() => line?,
+                line = self.lines.next() => line?,
             };
-            if line.len() > MESSAGE_MAX {
-                self.refuse(Value::Null, -32600, "the message is longer than 16 MiB").await;
-                continue;
-            }
+            let line = match line {
+                Line::Whole(line) => line,
+                Line::TooLong { id, has_method, .. } => {
+                    self.too_long(id, has_method).await?;
+                    continue;
+                }
+            };
             if line.trim_ascii().is_empty() {
                 continue;
             }

@@ -76,6 +76,10 @@ impl Remote {
 
 fn respond(status: u16, kind: &str, body: String, session: Option<usize>) -> Response {
     let mut response = Response::builder().status(status);
+    if kind == "hang" {
+        let response = response.header("content-type", "text/event-stream");
+        return response.body(Body::from_stream(futures::stream::pending::<std::io::Result<String>>())).unwrap();
+    }
     if kind == "location" {
         return response.header("location", body).body(Body::empty()).unwrap();
     }
@@ -200,16 +204,90 @@ async fn a_lost_session_is_renewed_once_and_only_harmless_calls_are_repeated() {
 
 #[tokio::test]
 async fn other_ways_to_say_that_a_session_is_lost() {
-    for status in [400, 401, 503] {
+    let ways = [
+        (400, -32001, "gone"),
+        (401, -32001, "gone"),
+        (503, -32001, "gone"),
+        (400, -32000, "Bad Request: No valid session ID provided"),
+        (400, -32000, "Bad Request: Server not initialized"),
+        (400, 32600, "Session terminated"),
+    ];
+    for (status, code, message) in ways {
         let (remote, url, server) = Remote::start(TOOLS).await;
         let (outcome, _events) = dial_http(&remote_server(&url, json!({}))).await;
         let (connection, _) = outcome.unwrap();
-        let lost = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"gone"}}"#;
-        remote.instead("tools/call", status, "application/json", lost);
-        assert_eq!(call(&connection, "read").await.unwrap(), ODD);
+        let lost = json!({"jsonrpc": "2.0", "id": null, "error": {"code": code, "message": message}}).to_string();
+        remote.instead("tools/call", status, "application/json", &lost);
+        assert_eq!(call(&connection, "read").await.unwrap(), ODD, "{message}");
         assert_eq!(remote.count("initialize"), 2);
         server.abort();
     }
+    // Errors of the same kind that have nothing to do with a session are the server's answer, once.
+    let (remote, url, server) = Remote::start(TOOLS).await;
+    let (outcome, _events) = dial_http(&remote_server(&url, json!({}))).await;
+    let (connection, _) = outcome.unwrap();
+    let wrong = json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32600, "message": "no flour"}}).to_string();
+    remote.instead("tools/call", 400, "application/json", &wrong);
+    let error = call(&connection, "read").await.unwrap_err();
+    assert!(matches!(&error, CallError::Server { code: -32600, message, .. } if message == "no flour"), "{error}");
+    assert_eq!((remote.count("initialize"), remote.count("tools/call")), (1, 1));
+    server.abort();
+}
+
+#[tokio::test]
+async fn a_session_that_cannot_be_renewed_is_said_to_be_lost_and_is_asked_for_once() {
+    let (remote, url, server) = Remote::start(TOOLS).await;
+    let (outcome, _events) = dial_http(&remote_server(&url, json!({}))).await;
+    let (connection, _) = outcome.unwrap();
+    remote.forget();
+    remote.instead("initialize", 503, "text/plain", "starting");
+    let error = call(&connection, "write").await.unwrap_err();
+    assert!(matches!(error, CallError::SessionLost { renewed: false, .. }), "{error}");
+    assert!(error.to_string().contains("a new one could not be opened, and the call was not repeated"), "{error}");
+    assert_eq!((remote.count("initialize"), remote.count("tools/call")), (2, 1));
+    // A server that answers 404 whatever the session is isn't asked again and again.
+    for _ in 0..2 {
+        remote.instead("tools/call", 404, "text/plain", "nothing here");
+    }
+    let error = call(&connection, "read").await.unwrap_err().to_string();
+    assert!(error.contains("it does not know the session, also not a new one"), "{error}");
+    assert_eq!((remote.count("initialize"), remote.count("tools/call")), (3, 3));
+    assert_eq!(call(&connection, "write").await.unwrap(), ODD);
+    server.abort();
+}
+
+#[tokio::test]
+async fn an_answer_that_goes_with_its_session_is_not_asked_for_again() {
+    let (remote, url, server) = Remote::start(TOOLS).await;
+    let (outcome, _events) = dial_http(&remote_server(&url, json!({}))).await;
+    let (connection, _) = outcome.unwrap();
+    remote.instead("tools/call", 200, "hang", "");
+    let slow = {
+        let connection = connection.clone();
+        tokio::spawn(async move { call(&connection, "write").await })
+    };
+    while remote.count("tools/call") == 0 {
+        tokio::task::yield_now().await;
+    }
+    remote.forget();
+    assert_eq!(call(&connection, "read").await.unwrap(), ODD);
+    let error = slow.await.unwrap().unwrap_err();
+    assert!(matches!(error, CallError::SessionLost { renewed: true, .. }), "{error}");
+    server.abort();
+}
+
+#[tokio::test]
+async fn an_answers_stream_that_ends_early_is_told_at_once() {
+    let (remote, url, server) = Remote::start(TOOLS).await;
+    let (outcome, _events) = dial_http(&remote_server(&url, json!({}))).await;
+    let (connection, _) = outcome.unwrap();
+    remote.instead("tools/call", 200, "text/event-stream", ": nothing\n\n");
+    let began = std::time::Instant::now();
+    let error = call(&connection, "write").await.unwrap_err().to_string();
+    assert!(error.contains("ended the stream of its answer before the answer came"), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert_eq!(call(&connection, "write").await.unwrap(), ODD);
+    server.abort();
 }
 
 #[tokio::test]

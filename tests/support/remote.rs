@@ -1,0 +1,278 @@
+//! A remote server in the test's own process, of each transport and era. It lists named tools; `echo` gives its arguments
+//! back, `become` lists others from then on and says so.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use futures::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio_tungstenite::tungstenite::Message;
+
+/// How a server is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// HTTP with server-sent events, 2024-11-05.
+    Sse,
+    /// A websocket.
+    Websocket,
+    /// Streamable HTTP with sessions.
+    Session,
+    /// Streamable HTTP without initialize, 2026-07-28.
+    Stateless,
+}
+
+impl Kind {
+    pub const ALL: [Self; 4] = [Self::Sse, Self::Websocket, Self::Session, Self::Stateless];
+
+    pub fn transport(self) -> &'static str {
+        match self {
+            Self::Sse => "sse",
+            Self::Websocket => "websocket",
+            Self::Session | Self::Stateless => "streamable_http",
+        }
+    }
+
+    pub fn revision(self) -> &'static str {
+        match self {
+            Self::Sse => "2024-11-05",
+            Self::Websocket | Self::Session => "2025-11-25",
+            Self::Stateless => "2026-07-28",
+        }
+    }
+}
+
+/// A stream that a client holds open: what is said on it, and which subscription it is.
+struct Open {
+    say: UnboundedSender<Value>,
+    subscription: Value,
+}
+
+struct Shared {
+    kind: Kind,
+    seen: Mutex<Vec<Value>>,
+    tools: Mutex<Vec<String>>,
+    open: Mutex<Vec<Open>>,
+    session: Mutex<u64>,
+}
+
+/// A running server; it ends with this.
+pub struct Remote {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    // Dropped last: the tasks end with it.
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl Remote {
+    pub fn start(kind: Kind) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let shared = Arc::new(Shared {
+            kind,
+            seen: Mutex::default(),
+            tools: Mutex::new(vec!["echo".to_owned(), "become".to_owned()]),
+            open: Mutex::default(),
+            session: Mutex::new(1),
+        });
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        match kind {
+            Kind::Websocket => drop(runtime.spawn(sockets(listener, shared.clone()))),
+            _ => {
+                let app = Router::new().fallback(serve).with_state(shared.clone());
+                drop(runtime.spawn(async move { axum::serve(listener, app).await.unwrap() }));
+            }
+        }
+        Self { shared, address, _runtime: runtime }
+    }
+
+    /// A server entry; `more` is merged into it.
+    pub fn entry(&self, name: &str, more: Value) -> Value {
+        let kind = self.shared.kind;
+        let scheme = if kind == Kind::Websocket { "ws" } else { "http" };
+        let url = format!("{scheme}://{}/mcp", self.address);
+        let mut entry =
+            json!({ "name": name, "transport": kind.transport(), "url": url, "headers": { "X-Team": "${TEAM}" } });
+        super::merge(&mut entry, more);
+        entry
+    }
+
+    /// How many messages of this method came.
+    pub fn count(&self, method: &str) -> usize {
+        self.shared.seen.lock().unwrap().iter().filter(|message| message["method"] == method).count()
+    }
+
+    /// Forgets what came.
+    pub fn clear(&self) {
+        self.shared.seen.lock().unwrap().clear();
+    }
+
+    /// Ends every stream and forgets every session, as a restart does.
+    pub fn restart(&self) {
+        self.shared.open.lock().unwrap().clear();
+        *self.shared.session.lock().unwrap() += 1;
+    }
+}
+
+impl Shared {
+    fn open(&self, subscription: Value) -> UnboundedReceiver<Value> {
+        let (say, said) = unbounded_channel();
+        self.open.lock().unwrap().push(Open { say, subscription });
+        said
+    }
+
+    /// The answer to a message, if it gets one.
+    fn answer(&self, message: &Value) -> Option<Value> {
+        self.seen.lock().unwrap().push(message.clone());
+        let id = message.get("id")?;
+        let asks_anew = message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] == "2026-07-28";
+        let is_stateless = self.kind == Kind::Stateless;
+        let unknown = || Err(json!({ "code": -32601, "message": "no such method" }));
+        let result = match message["method"].as_str().unwrap_or_default() {
+            "initialize" if !is_stateless => Ok(json!({
+                "protocolVersion": self.kind.revision(), "capabilities": { "tools": { "listChanged": true } },
+                "serverInfo": { "name": "remote", "version": "1" },
+            })),
+            "server/discover" if is_stateless => Ok(json!({
+                "resultType": "complete", "supportedVersions": ["2026-07-28"], "ttlMs": 0, "cacheScope": "private",
+                "capabilities": { "tools": { "listChanged": true } },
+                "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "remote", "version": "1" } },
+            })),
+            "ping" if !is_stateless => Ok(json!({})),
+            _ if is_stateless != asks_anew => unknown(),
+            "tools/list" => {
+                let tool = |name: &String| json!({ "name": name, "inputSchema": { "type": "object" } });
+                let tools: Vec<_> = self.tools.lock().unwrap().iter().map(tool).collect();
+                Ok(json!({ "tools": tools }))
+            }
+            "tools/call" => Ok(self.call(&message["params"])),
+            _ => unknown(),
+        };
+        Some(match result {
+            Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
+            Err(error) => json!({ "jsonrpc": "2.0", "id": id, "error": error }),
+        })
+    }
+
+    fn call(&self, params: &Value) -> Value {
+        let arguments = &params["arguments"];
+        if params["name"] == "become" {
+            let names = arguments["tools"].as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned());
+            *self.tools.lock().unwrap() = names.collect();
+            for open in &*self.open.lock().unwrap() {
+                let mut notice = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
+                if !open.subscription.is_null() {
+                    notice["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] = open.subscription.clone();
+                }
+                // One that has hung up hears nothing.
+                let _gone = open.say.send(notice);
+            }
+        }
+        json!({ "content": [{ "type": "text", "text": arguments.to_string() }] })
+    }
+}
+
+async fn sockets(listener: tokio::net::TcpListener, shared: Arc<Shared>) {
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        let (shared, mut said) = (shared.clone(), shared.open(Value::Null));
+        tokio::spawn(async move {
+            let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
+            loop {
+                let answer = tokio::select! {
+                    frame = socket.next() => match frame {
+                        Some(Ok(Message::Text(text))) => shared.answer(&serde_json::from_str(&text).unwrap()),
+                        Some(Ok(_)) => None,
+                        _ => return,
+                    },
+                    notice = said.recv() => match notice {
+                        Some(notice) => Some(notice),
+                        None => return,
+                    },
+                };
+                if let Some(answer) = answer
+                    && socket.send(Message::text(answer.to_string())).await.is_err()
+                {
+                    return;
+                }
+            }
+        });
+    }
+}
+
+/// A response that says `first` and then what comes.
+fn events(first: String, mut said: UnboundedReceiver<Value>) -> Response {
+    let later = futures::stream::poll_fn(move |context| said.poll_recv(context)).map(|message| event(&message));
+    let all = futures::stream::once(async move { first }).chain(later).map(Ok::<_, Infallible>);
+    Response::builder().header("content-type", "text/event-stream").body(Body::from_stream(all)).unwrap()
+}
+
+fn event(message: &Value) -> String {
+    format!("event: message\ndata: {message}\n\n")
+}
+
+fn respond(status: u16, body: String) -> Response {
+    let response = Response::builder().status(status).header("content-type", "application/json");
+    response.body(Body::from(body)).unwrap()
+}
+
+async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    assert_eq!(request.headers()["x-team"], "bakers");
+    let session = shared.session.lock().unwrap().to_string();
+    match (request.method().as_str(), shared.kind) {
+        ("GET", Kind::Sse) => {
+            return events(format!("event: endpoint\ndata: /messages?session={session}\n\n"), shared.open(Value::Null));
+        }
+        ("GET", Kind::Session) => return events(": hello\n\n".to_owned(), shared.open(Value::Null)),
+        ("DELETE", _) => {
+            shared.seen.lock().unwrap().push(json!({ "method": "DELETE" }));
+            return respond(200, String::new());
+        }
+        ("POST", _) => {}
+        _ => return respond(405, String::new()),
+    }
+    let given = request.headers().get("mcp-session-id").map(|id| id.to_str().unwrap().to_owned());
+    let of_stream = request.uri().query().map(str::to_owned);
+    let method = request.headers().get("mcp-method").map(|method| method.to_str().unwrap().to_owned());
+    let body = axum::body::to_bytes(request.into_body(), usize::MAX).await.unwrap();
+    let message: Value = serde_json::from_slice(&body).unwrap();
+    let is_first = message["method"] == "initialize" || message["method"] == "server/discover";
+    match shared.kind {
+        Kind::Sse => {
+            if of_stream != Some(format!("session={session}")) {
+                return respond(404, "no such session".to_owned());
+            }
+            if let (Some(answer), Some(open)) = (shared.answer(&message), shared.open.lock().unwrap().last()) {
+                open.say.send(answer).unwrap();
+            }
+            return respond(202, String::new());
+        }
+        Kind::Session if !is_first && given.as_deref() != Some(&*session) => return respond(404, String::new()),
+        Kind::Stateless => {
+            assert_eq!(given, None);
+            if message["method"] != "initialize" {
+                assert_eq!(method.as_deref(), message["method"].as_str());
+            }
+            if message["method"] == "subscriptions/listen" {
+                shared.seen.lock().unwrap().push(message.clone());
+                let acknowledged = json!({ "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {
+                    "notifications": message["params"]["notifications"],
+                    "_meta": { "io.modelcontextprotocol/subscriptionId": message["id"] } } });
+                return events(event(&acknowledged), shared.open(message["id"].clone()));
+            }
+        }
+        _ => {}
+    }
+    let Some(answer) = shared.answer(&message) else { return respond(202, String::new()) };
+    let status = if answer["error"]["code"] == -32601 { 404 } else { 200 };
+    let mut response = respond(status, answer.to_string());
+    if message["method"] == "initialize" && shared.kind == Kind::Session {
+        response.headers_mut().insert("mcp-session-id", session.parse().unwrap());
+    }
+    response
+}
