@@ -152,6 +152,8 @@ codes! {
     Overridden = "overridden", Note;
     /// A key of ours that belongs to the host in another program's file.
     HostKey = "host-key", Warning;
+    /// A section of ours under `x-mcplan` in a file that isn't read as another program's.
+    HostSection = "host-section", Error;
     /// A text that can't be read as a rule.
     BadRule = "bad-rule", Error;
     /// A rule that changes nothing.

@@ -80,16 +80,18 @@ pub fn compile_with(path: &str, files: &dyn Sources, options: &Options) -> Resul
         directory: directory(path).to_owned(),
     };
     let mut main = compiler.document(path, path)?;
-    if let (Some(document), true) = (&mut main, options.host_keys) {
-        compiler.diagnostics.extend(include::put_host_keys_aside(document));
-    } else if let Some(other) = main.as_ref().and_then(|document| foreign::other_format(document, &include::TOP_LEVEL))
-    {
+    let other = main.as_ref().filter(|_| !options.host_keys);
+    if let Some(other) = other.and_then(|document| foreign::other_format(document, &include::TOP_LEVEL)) {
         compiler.diagnostics.push(other);
         main = None;
     }
+    if let Some(main) = &mut main {
+        compiler.host(main, options.host_keys);
+    }
     if let Some(profile) = &options.profile {
         let path = include::profile_path(path, profile);
-        if let (Some(main), Some(over)) = (&mut main, compiler.document(&path, &path)?) {
+        if let (Some(main), Some(mut over)) = (&mut main, compiler.document(&path, &path)?) {
+            compiler.host(&mut over, options.host_keys);
             compiler.diagnostics.extend(include::overlay(main, over));
         }
     }
@@ -162,6 +164,17 @@ impl Compiler<'_> {
             document
         });
         (id, document)
+    }
+
+    /// Puts what another program keeps in the file aside; in a file of our own, says what would only be read there.
+    fn host(&mut self, document: &mut Document, host_keys: bool) {
+        if host_keys {
+            self.diagnostics.extend(include::put_host_keys_aside(document));
+        } else {
+            let help =
+                "give `--host-keys` if this is another program's file; else move what is below it to the top level";
+            self.diagnostics.extend(include::unread_section(document, help));
+        }
     }
 
     /// Document → typed. There is a value as soon as there is something to decode: what the schema refused is left out,
@@ -243,6 +256,8 @@ impl Compiler<'_> {
             }
         };
         let mut document = document;
+        let help = "move what is below it to the top level: a fragment is read as a file of our own";
+        self.diagnostics.extend(include::unread_section(&document, help));
         self.diagnostics.extend(include::as_fragment(&mut document));
         let config = self.decode(document, schema_of_config(), &["mcp_builtins[]"])?;
         Some(Fragment { config, directory: directory(path).to_owned() })

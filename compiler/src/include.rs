@@ -4,9 +4,13 @@
 //! Lowest first: builtin < fragment < main file < profile < plugin. Every node keeps the place it was written at, so that
 //! a message about a merged value points into the file it came from.
 
+mod host;
+
 use crate::code::Code;
-use crate::diagnostic::{Diagnostic, closest};
+use crate::diagnostic::Diagnostic;
 use crate::document::{Document, Entry, Kind, Node};
+
+pub use host::{put_host_keys_aside, unread_section};
 
 /// Lists that a profile adds to instead of replacing them.
 const ADDED: [&str; 3] = ["mcp.denylist", "policy.deny", "tests"];
@@ -31,10 +35,6 @@ pub const TOP_LEVEL: [&str; 14] = [
     "tests",
     "progressive_mcp",
 ];
-/// What is ours at the top level of another program's file.
-const HOST: [&str; 4] = ["mcp", "mcp_servers", "mcp_builtins", "progressive_mcp"];
-/// Where our other sections stand in another program's file.
-const HOST_SECTION: &str = "x-mcplan";
 
 /// Lays `over` on `base`: maps key by key, servers and plugins by name, the lists of rules added to, all else replaced.
 /// Every value that is replaced is a note with both places.
@@ -178,76 +178,6 @@ fn not_in_fragment(entry: &Entry, path: &str) -> Diagnostic {
 pub fn looks_like_fragment(document: &Document) -> bool {
     let mut copy = document.clone();
     as_fragment(&mut copy).is_empty()
-}
-
-/// Another program's file: our sections stay, those under `x-mcplan` come up, the rest goes, unless it looks like a
-/// typing error of ours.
-pub fn put_host_keys_aside(document: &mut Document) -> Vec<Diagnostic> {
-    let mut found = Vec::new();
-    let Kind::Map(entries) = &mut document.root.kind else { return found };
-    let (mut ours, mut sections) = (Vec::<Entry>::new(), Vec::new());
-    for entry in std::mem::take(entries) {
-        if HOST.contains(&entry.key.as_str()) {
-            ours.push(entry);
-        } else if entry.key == HOST_SECTION {
-            match entry.value.kind {
-                Kind::Map(inner) => sections = inner,
-                Kind::Null => found.push(
-                    Diagnostic::new(
-                        Code::MissingValue,
-                        entry.key_at,
-                        format!("`{HOST_SECTION}` takes a map, and nothing is written after it"),
-                    )
-                    .label("nothing follows")
-                    .help("write our own sections below it, such as `policy:`, or remove the key"),
-                ),
-                _ => found.push(
-                    Diagnostic::new(
-                        Code::WrongType,
-                        entry.value.at,
-                        format!("`{HOST_SECTION}` takes a map, this is {}", entry.value.what()),
-                    )
-                    .label("should be a map")
-                    .help("write our own sections below it, such as `policy:`"),
-                ),
-            }
-        } else if let Some(close) = closest(&entry.key, HOST) {
-            found.push(
-                Diagnostic::new(
-                    Code::UnknownKey,
-                    entry.key_at,
-                    format!("unknown key `{}` at the top level", entry.key),
-                )
-                .meant(close)
-                .help("other programs' keys are let be with --host-keys, this one looks like a typing error of ours"),
-            );
-        } else if TOP_LEVEL.contains(&entry.key.as_str()) {
-            found.push(
-                Diagnostic::new(
-                    Code::HostKey,
-                    entry.key_at,
-                    format!("`{}` belongs to the host here and is not read", entry.key),
-                )
-                .help(format!("our own `{}` stands under `{HOST_SECTION}:` in another program's file", entry.key)),
-            );
-        }
-    }
-    for section in sections {
-        match ours.iter().find(|entry| entry.key == section.key) {
-            Some(other) => found.push(
-                Diagnostic::new(
-                    Code::DuplicateKey,
-                    section.key_at,
-                    format!("`{}` stands at the top level and under `{HOST_SECTION}`", section.key),
-                )
-                .related(other.key_at, "at the top level")
-                .help("keep one of the two: at the top level of another program's file it is ours too"),
-            ),
-            None => ours.push(section),
-        }
-    }
-    *entries = ours;
-    found
 }
 
 /// Where the profile of a config is: `config.yml` and `prod` → `config.prod.yml`.

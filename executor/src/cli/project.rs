@@ -27,6 +27,16 @@ pub(super) struct Which {
     /// Lay config.NAME.yml over config.yml
     #[arg(long, global = true, value_name = "NAME", value_parser = profile_name, help_heading = super::COMMON)]
     pub profile: Option<String>,
+    /// The config is another program's: let its own keys be
+    #[arg(long, global = true, help_heading = super::COMMON)]
+    pub host_keys: bool,
+}
+
+impl Which {
+    /// The project of a config, as all configs are asked for.
+    pub(super) fn project(&self, config: PathBuf) -> Project {
+        Project::new(config, self.profile.clone(), self.host_keys)
+    }
 }
 
 /// A profile's name is a part of two files' names, and no path.
@@ -52,20 +62,20 @@ pub(super) struct Project {
     /// What is laid over it.
     profile: Option<String>,
     /// The file is another program's.
-    pub host_keys: bool,
+    host_keys: bool,
     /// The file is checked as a fragment.
     pub fragment: bool,
 }
 
 impl Project {
     /// The project of a config.
-    pub(super) fn new(config: PathBuf, profile: Option<String>) -> Self {
+    pub(super) fn new(config: PathBuf, profile: Option<String>, host_keys: bool) -> Self {
         let directory = crate::runtime::executor::directory_of(&config);
         let lock = match &profile {
             Some(profile) => config.with_extension(format!("{profile}.lock.json")),
             None => config.with_extension("lock.json"),
         };
-        Self { config, directory, lock, profile, host_keys: false, fragment: false }
+        Self { config, directory, lock, profile, host_keys, fragment: false }
     }
 
     /// The project of `-c`, else of `./config.yml`, else of `./mcplan.yml`.
@@ -74,10 +84,10 @@ impl Project {
     /// When none is there.
     pub(super) fn find(which: &Which) -> Result<Self, CouldNot> {
         if let Some(config) = &which.config {
-            return Ok(Self::new(config.clone(), which.profile.clone()));
+            return Ok(which.project(config.clone()));
         }
         match DEFAULTS.iter().map(Path::new).find(|path| path.exists()) {
-            Some(path) => Ok(Self::new(path.to_owned(), which.profile.clone())),
+            Some(path) => Ok(which.project(path.to_owned())),
             None => Err(CouldNot::new(format!(
                 "there is no {} here; name a config with -c FILE",
                 DEFAULTS.join(" and no ")
@@ -91,9 +101,9 @@ impl Project {
     /// When none is there.
     pub(super) fn find_locked(which: &Which) -> Result<Self, CouldNot> {
         if let Some(config) = &which.config {
-            return Ok(Self::new(config.clone(), which.profile.clone()));
+            return Ok(which.project(config.clone()));
         }
-        let mut here = DEFAULTS.iter().map(|path| Self::new(PathBuf::from(path), which.profile.clone()));
+        let mut here = DEFAULTS.iter().map(|path| which.project(PathBuf::from(path)));
         here.find(|project| project.lock.exists()).map_or_else(|| Self::find(which), Ok)
     }
 
