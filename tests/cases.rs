@@ -77,7 +77,7 @@ fn the_report_of_every_case_is_what_the_binary_prints() {
     for (kind, code) in [("ok", 0), ("err", 1)] {
         for case in cases(kind) {
             // What a plugin printed comes from a lock, and this one isn't whole without what the servers said.
-            if case.has("printed") {
+            if case.has("printed") || case.has("failed") {
                 continue;
             }
             let ran = validate(&case);

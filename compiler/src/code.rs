@@ -174,8 +174,10 @@ codes! {
     SameToken = "same-token", Error;
     /// Two plugins of one name.
     DuplicatePlugin = "duplicate-plugin", Error;
+    /// A plugin that gave nothing.
+    PluginFailed = "plugin-failed", Warning;
     /// What a plugin printed can't be used.
-    BadPluginOutput = "bad-plugin-output", Error;
+    BadPluginOutput = "bad-plugin-output", Warning;
     /// An entry of `tests` that makes no sense.
     BadTest = "bad-test", Error;
     /// A pattern that matches nothing, in the lock or among the files.

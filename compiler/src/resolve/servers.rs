@@ -89,51 +89,8 @@ impl Resolver<'_> {
         servers
     }
 
-    /// Last, and over everything: a plugin's entries replace same-named ones, and run although `mcp.enabled` is false.
-    fn plugin_servers(
-        &mut self,
-        inputs: &Inputs,
-        mcp: &Mcp,
-        names: &mut Names,
-        naming: &Naming,
-        servers: &mut Vec<Server>,
-    ) {
-        for plugin in inputs.main.plugins.iter().flatten() {
-            let plugin = &plugin.value;
-            let Some(output) = inputs.plugins.get(&plugin.name.value) else { continue };
-            for entry in &output.servers {
-                let Some(name) = self.written_name(entry) else {
-                    if entry.value.name.is_none() {
-                        self.report(
-                            Diagnostic::new(Code::BadPluginOutput, entry.at, "a plugin's server needs a `name`")
-                                .help(format!("have the plugin `{}` print one", plugin.name.value)),
-                        );
-                    }
-                    continue;
-                };
-                if let Some(other) = names.place(&name.value) {
-                    self.report(
-                        Diagnostic::new(
-                            Code::Overridden,
-                            name.at,
-                            format!("`{}` of the plugin replaces the one written out", name.value),
-                        )
-                        .related(other, "replaced"),
-                    );
-                    servers.retain(|server| server.name != name.value);
-                } else {
-                    self.claim(names, &name, naming, Origin::Plugin);
-                }
-                if let Some(mut server) = self.server(entry, Some(name), mcp, Origin::Plugin) {
-                    server.enabled &= value(&mcp.enabled) != Some(false) || plugin.activate.unwrap_or(true);
-                    servers.push(server);
-                }
-            }
-        }
-    }
-
     /// One entry as a server, if it has a name and can be launched.
-    fn server(
+    pub(super) fn server(
         &mut self,
         entry: &Spanned<ServerEntry>,
         name: Option<Spanned<ServerName>>,

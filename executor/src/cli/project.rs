@@ -15,6 +15,9 @@ use super::report::{self, CouldNot};
 use crate::runtime::connection::Context;
 use crate::runtime::plugins;
 
+/// What plugins printed, by their names, or why one gave nothing.
+type Outputs = BTreeMap<String, Result<String, String>>;
+
 /// The names that are looked for when none is given.
 const DEFAULTS: [&str; 2] = ["config.yml", "mcplan.yml"];
 
@@ -124,39 +127,31 @@ impl Project {
     }
 
     /// What the plugins printed when the lock was written.
-    fn locked_outputs(&self) -> BTreeMap<String, String> {
+    fn locked_outputs(&self) -> Outputs {
         let locked = self.read_lock().ok().flatten();
         let outputs = locked.iter().flat_map(|lock| &lock.plan.plugins);
         outputs
-            .filter_map(|plugin| Some((plugin.name.to_string(), plugin.output.as_ref()?.text().to_owned())))
+            .filter_map(|plugin| Some((plugin.name.to_string(), Ok(plugin.output.as_ref()?.text().to_owned()))))
             .collect()
     }
 
-    /// Compiles the config after its plugins were run. A plugin that fails costs only its own servers; each failure is
-    /// among what is given back.
+    /// Compiles the config after its plugins were run. A plugin that fails costs only its own servers.
     ///
     /// # Errors
     /// When the config can't be read.
-    pub(super) fn compile_and_run_plugins(&self) -> Result<(Compilation, Vec<String>), CouldNot> {
-        let first = self.compile_with(BTreeMap::new())?;
-        let (Some(plan), Some(config)) = (&first.plan, &first.for_plugins) else { return Ok((first, Vec::new())) };
+    pub(super) fn compile_and_run_plugins(&self) -> Result<Compilation, CouldNot> {
+        let first = self.compile_with(Outputs::new())?;
+        let (Some(plan), Some(config)) = (&first.plan, &first.for_plugins) else { return Ok(first) };
         if plan.plugins.is_empty() {
-            return Ok((first, Vec::new()));
+            return Ok(first);
         }
         let context = Context::of_process(&self.directory);
-        let (mut outputs, mut failed) = (BTreeMap::new(), Vec::new());
-        for (name, result) in plugins::run(&plan.plugins, config, &context) {
-            match result {
-                Ok(output) => {
-                    outputs.insert(name.to_string(), output);
-                }
-                Err(error) => failed.push(format!("plugin {name}: {error}; its servers are left out")),
-            }
-        }
-        Ok((self.compile_with(outputs)?, failed))
+        let outputs = plugins::run(&plan.plugins, config, &context, plugins::PATIENCE).into_iter();
+        let outputs = outputs.map(|(name, output)| (name.to_string(), output.map_err(|error| error.to_string())));
+        self.compile_with(outputs.collect())
     }
 
-    fn compile_with(&self, plugins: BTreeMap<String, String>) -> Result<Compilation, CouldNot> {
+    fn compile_with(&self, plugins: Outputs) -> Result<Compilation, CouldNot> {
         self.compile_text(None, plugins).map_err(|error| {
             let path = self.config.display();
             CouldNot::new(match &self.profile {
@@ -174,7 +169,7 @@ impl Project {
         self.compile_text(text, self.locked_outputs())
     }
 
-    fn compile_text(&self, text: Option<&str>, plugins: BTreeMap<String, String>) -> Result<Compilation, ReadError> {
+    fn compile_text(&self, text: Option<&str>, plugins: Outputs) -> Result<Compilation, ReadError> {
         let options =
             Options { profile: self.profile.clone(), host_keys: self.host_keys, fragment: self.fragment, plugins };
         let files = DiskSources { named: self.named(), directory: &self.directory, edited: text };

@@ -185,7 +185,7 @@ fn load(project: &Project, trust: Trust) -> Loaded {
         judge(project, trust, compilation)
     });
     let (program, warnings) = match judged {
-        Ok((program, stale)) => (Ok(program), stale.into_iter().collect()),
+        Ok((program, warnings)) => (Ok(program), warnings),
         Err(refused) => (Err(refused.to_string()), Vec::new()),
     };
     Loaded { program, files, warnings }
@@ -195,11 +195,7 @@ fn load(project: &Project, trust: Trust) -> Loaded {
 /// decides, what the plugins printed is in it; and where it alone does, there is nothing to compile.
 fn compile(project: &Project, trust: Trust) -> Result<Option<Compilation>, Refused> {
     match trust {
-        Trust::Config => {
-            let (compilation, failed) = project.compile_and_run_plugins()?;
-            failed.iter().for_each(|failure| tracing::warn!("{failure}"));
-            Ok(Some(compilation))
-        }
+        Trust::Config => Ok(Some(project.compile_and_run_plugins()?)),
         Trust::Locked => Ok(Some(project.compile()?)),
         Trust::Frozen => Ok(None),
     }
@@ -219,21 +215,17 @@ pub(super) enum Refused {
     Other(#[from] CouldNot),
 }
 
-/// The program of a compilation, with the lock, as far as it still speaks of the plan's servers; and what to say when it
-/// no longer fits.
-fn judge(
-    project: &Project,
-    trust: Trust,
-    compilation: Option<Compilation>,
-) -> Result<(Program, Option<String>), Refused> {
+/// The program of a compilation, with the lock, as far as it still speaks of the plan's servers; and what a person should
+/// know of it: that the lock no longer fits, that a plugin gave nothing.
+fn judge(project: &Project, trust: Trust, compilation: Option<Compilation>) -> Result<(Program, Vec<String>), Refused> {
     let lock = project.read_lock().map_err(|problem| CouldNot::new(problem.to_string()))?;
-    let (plan, lock, stale) = match (compilation, lock) {
+    let (plan, lock, warnings) = match (compilation, lock) {
         (_, None) if trust != Trust::Config => {
             return Err(Refused::Lock(format!("no lock here ({}): run 'mcplan lock'", project.lock.display())));
         }
         (None, lock) => {
             let plan = lock.as_ref().map(|lock| lock.plan.clone());
-            (plan.ok_or_else(|| CouldNot::new("there is neither a config nor a lock"))?, lock, None)
+            (plan.ok_or_else(|| CouldNot::new("there is neither a config nor a lock"))?, lock, Vec::new())
         }
         (Some(compilation), lock) => {
             let Some(plan) = compilation.plan.clone() else { return Err(Refused::Config(Box::new(compilation))) };
@@ -248,9 +240,12 @@ fn judge(
                     reasons.join("\n")
                 )));
             }
-            let stale = (!drifts.is_empty())
-                .then(|| format!("lock-stale: {path} doesn't fit the config any more; run 'mcplan lock'"));
-            (plan, lock, stale)
+            let failed = compilation.plugins_failed.iter();
+            let mut warnings: Vec<_> = failed.map(|failed| report::line(failed, &compilation)).collect();
+            if !drifts.is_empty() {
+                warnings.push(format!("lock-stale: {path} doesn't fit the config any more; run 'mcplan lock'"));
+            }
+            (plan, lock, warnings)
         }
     };
     let template =
@@ -264,13 +259,13 @@ fn judge(
         template: Arc::new(template),
         places: Arc::new(Places::of_machine(&project.directory)),
     };
-    Ok((program, stale))
+    Ok((program, warnings))
 }
 
 /// The program of a project at start.
 pub(super) fn program(project: &Project, trust: Trust, compilation: Option<Compilation>) -> Result<Program, Refused> {
-    let (program, stale) = judge(project, trust, compilation)?;
-    stale.iter().for_each(|stale| tracing::warn!("{stale}"));
+    let (program, warnings) = judge(project, trust, compilation)?;
+    warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     Ok(program)
 }
 
