@@ -492,3 +492,45 @@ fn every_command_reads_the_file_of_another_program() {
         assert!(refused.err.contains("give `--host-keys`"), "{refused:?}");
     }
 }
+
+/// What only a lock tells is never an error: it may be of yesterday.
+#[test]
+fn no_lock_makes_validate_fail() {
+    let entry = demo("d", &["--group", "server"], json!({}));
+    let project = Project::new(&config(&[entry], json!({ "mcp": { "denylist": ["mcp__gone__*"] } })));
+    let note = project.run(&["validate"]);
+    assert!(note.code == 0 && note.err.contains("note[unknown-server]"), "a fragment by its keys: {note:?}");
+    for lock in ["", "{}", "not json", r#"{ "lock_version": 99 }"#] {
+        project.write("config.lock.json", lock);
+        assert_eq!(project.run(&["validate"]).err, note.err, "{lock}");
+    }
+    // With a lock it is no fragment, and the name is worth a warning.
+    project.write("config.yml", &project.read("config.yml").replace("gone", "d"));
+    project.lock();
+    project.write("config.yml", &project.read("config.yml").replace("mcp__d__", "mcp__gone__"));
+    let warned = project.run(&["validate"]);
+    assert!(warned.code == 0 && warned.err.contains("warning[unknown-server]"), "{warned:?}");
+
+    // A plugin that printed what no longer goes together with the config.
+    let with = |server: &str| {
+        let plugin =
+            json!({ "name": "p", "command": ["sh", "-c", "echo $PRINTED"], "env": { "PRINTED": "${PRINTED}" } });
+        config(
+            &[demo(server, &[], json!({ "enabled": false }))],
+            json!({ "plugins": [plugin], "policy": { "deny": ["mcp:call:x.y:z"] } }),
+        )
+    };
+    let project = Project::new(&with("d"));
+    let printed = r#"{"servers": [{"name": "x.y", "command": "mcplan", "args": ["demo-server"]}]}"#;
+    let lock = project.command(&["lock"]).env("PRINTED", printed).output().unwrap();
+    assert_eq!(lock.status.code(), Some(0), "{:?}", Ran::of(lock));
+    assert!(project.run(&["validate"]).out.starts_with("config.yml: ok, 2 servers"));
+    for server in ["x_y", "x"] {
+        project.write("config.yml", &with(server));
+        let ran = project.run(&["validate"]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+    project.write("config.yml", &with("d").replace("x.y", "new"));
+    let ran = project.run(&["validate"]);
+    assert!(ran.code == 0 && ran.err.contains("warning[unknown-server]: there is no server `new`"), "{ran:?}");
+}

@@ -126,6 +126,14 @@ impl Project {
         self.compile_with(self.locked_outputs())
     }
 
+    /// Compiles the config with nothing of the lock: what its plugins bring isn't known.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    pub(super) fn compile_alone(&self) -> Result<Compilation, CouldNot> {
+        self.compile_with(Outputs::new())
+    }
+
     /// What the plugins printed when the lock was written.
     fn locked_outputs(&self) -> Outputs {
         let locked = self.read_lock().ok().flatten();
@@ -140,7 +148,7 @@ impl Project {
     /// # Errors
     /// When the config can't be read.
     pub(super) fn compile_and_run_plugins(&self) -> Result<Compilation, CouldNot> {
-        let first = self.compile_with(Outputs::new())?;
+        let first = self.compile_alone()?;
         let (Some(plan), Some(config)) = (&first.plan, &first.for_plugins) else { return Ok(first) };
         if plan.plugins.is_empty() {
             return Ok(first);

@@ -120,15 +120,25 @@ impl Validate {
 }
 
 impl Validate {
-    /// A file that holds nothing but what a fragment may hold is one: what it names may be declared elsewhere. Unless
-    /// everything it names is there, and then it makes no difference.
+    /// A file that holds nothing but what a fragment may hold is one: what it names may be declared elsewhere. A lock
+    /// beside it tells that it is none, and what plugins brought, but a lock may be of yesterday: what is wrong only by
+    /// what it tells is no more than a warning.
     fn compile(&self, project: &mut Project) -> Result<Compilation, CouldNot> {
-        let compilation = project.compile()?;
-        if !compilation.is_fragment || project.lock.exists() {
-            return Ok(compilation);
+        let mut alone = project.compile_alone()?;
+        if alone.is_fragment {
+            project.fragment = true;
+            alone = project.compile_alone()?;
         }
-        project.fragment = true;
-        project.compile()
+        if alone.plan.is_none() || !matches!(project.read_lock(), Ok(Some(_))) {
+            return Ok(alone);
+        }
+        project.fragment = false;
+        let mut locked = project.compile()?;
+        for error in locked.diagnostics.iter_mut().filter(|found| found.is_error()) {
+            error.severity = Severity::Warning;
+        }
+        locked.plan = locked.plan.or(alone.plan);
+        Ok(locked)
     }
 
     /// What the machine (`--env`) and the lock tell. A lock that is missing or broken tells nothing.
