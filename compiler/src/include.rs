@@ -16,6 +16,18 @@ pub use host::{put_host_keys_aside, unread_section};
 const ADDED: [&str; 3] = ["mcp.denylist", "policy.deny", "tests"];
 /// Lists of entries that a profile merges by `name`.
 const BY_NAME: [&str; 3] = ["mcp_servers", "mcp.servers", "plugins"];
+/// Two spellings of one thing that stay two up to the types, by where they stand.
+const SPELLED_TWICE: [(&str, &str); 4] = [
+    ("mcp.environment", "mcp.inherit_env"),
+    ("prompt.budget", "progressive_mcp.budget_pct"),
+    ("prompt.max_description_chars", "progressive_mcp.max_listing_chars_per_entry"),
+    ("prompt.min_description_chars", "progressive_mcp.min_listing_chars_per_entry"),
+];
+/// The same in the entry of a server.
+const SPELLED_TWICE_IN_ENTRY: [(&str, &str); 1] = [("environment", "inherit_env")];
+/// Where a map is one value that can be said in several forms, and the keys of each form.
+const BUDGET: &str = "prompt.budget";
+const BUDGET_FORMS: [&[&str]; 3] = [&["chars"], &["tokens"], &["context", "percent"]];
 /// What a fragment may hold.
 const FRAGMENT: [&str; 5] = ["mcp_servers", "mcp_builtins", "mcp.denylist", "policy.deny", "tests"];
 /// Every key that we know at the top level.
@@ -40,9 +52,42 @@ pub const TOP_LEVEL: [&str; 14] = [
 /// Every value that is replaced is a note with both places.
 pub fn overlay(base: &mut Document, mut over: Document) -> Vec<Diagnostic> {
     let mut notes = Vec::new();
+    respell(&mut base.root, &over.root, &SPELLED_TWICE, &mut notes);
     merge_across(&mut base.root, &mut over.root, &mut notes);
     merge(&mut base.root, over.root, "", &mut notes);
     notes
+}
+
+/// What the profile says in one spelling replaces what the main file says in the other.
+fn respell(base: &mut Node, over: &Node, pairs: &[(&str, &str)], notes: &mut Vec<Diagnostic>) {
+    for (one, other) in pairs {
+        for (here, there) in [(one, other), (other, one)] {
+            let Some(new) = here.split('.').try_fold(over, |node, key| node.get(key)) else { continue };
+            let Some(old) = take(base, there) else { continue };
+            notes.push(
+                Diagnostic::new(Code::Overridden, new.at, format!("`{here}` here replaces the main file's `{there}`"))
+                    .related(old.at, "replaced"),
+            );
+        }
+    }
+}
+
+/// Takes out what stands at a path of keys.
+fn take(node: &mut Node, path: &str) -> Option<Node> {
+    let Kind::Map(entries) = &mut node.kind else { return None };
+    let (key, rest) = path.split_once('.').map_or((path, None), |(key, rest)| (key, Some(rest)));
+    let index = entries.iter().position(|entry| entry.key == key)?;
+    match rest {
+        Some(rest) => take(&mut entries[index].value, rest),
+        None => Some(entries.remove(index).value),
+    }
+}
+
+/// Whether two budgets have nothing in common: one of them is to count, not a mixture.
+fn is_other_form(base: &[Entry], over: &[Entry]) -> bool {
+    let says = |entries: &[Entry], form: &[&str]| entries.iter().any(|entry| form.contains(&&*entry.key));
+    let any = |entries: &[Entry]| BUDGET_FORMS.iter().any(|form| says(entries, form));
+    any(base) && any(over) && !BUDGET_FORMS.iter().any(|form| says(base, form) && says(over, form))
 }
 
 /// Servers stand in either of two lists, and a name is one across both: what the profile says of a server that the main
@@ -80,7 +125,7 @@ fn merge(base: &mut Node, over: Node, path: &str, notes: &mut Vec<Diagnostic>) {
         return;
     }
     match (&mut base.kind, over.kind) {
-        (Kind::Map(entries), Kind::Map(new)) => {
+        (Kind::Map(entries), Kind::Map(new)) if path != BUDGET || !is_other_form(entries, &new) => {
             for entry in new {
                 let below = if path.is_empty() { entry.key.clone() } else { format!("{path}.{}", entry.key) };
                 match entries.iter_mut().find(|old| old.key == entry.key) {
@@ -131,6 +176,7 @@ fn merge_entry(item: &mut Node, mut over: Node, notes: &mut Vec<Diagnostic>) {
     if let Kind::Map(entries) = &mut over.kind {
         entries.retain(|entry| entry.key != "name");
     }
+    respell(item, &over, &SPELLED_TWICE_IN_ENTRY, notes);
     merge(item, over, "[]", notes);
 }
 
