@@ -101,6 +101,8 @@ impl Resolver<'_> {
                             .help(format!("have the plugin `{}` print one", plugin.name.value)),
                     );
                 }
+                // What else is wrong in it is told in this run too.
+                self.server(entry, None, mcp, Origin::Plugin);
                 continue;
             };
             if let Some(other) = names.place(&name.value) {
