@@ -13,6 +13,7 @@
 //! host-keys                        empty: the config is another program's file (`--host-keys`)
 //! fragment                         empty: the config is checked as a fragment
 //! printed/NAME.json                what the plugin NAME printed when it was locked
+//! failed/NAME.txt                  why the plugin NAME failed
 //! locked/NAME.json                 what the server NAME said when it was locked: {"instructions": …, "tools": […],
 //!                                  "prompts": […]}; with the folder there is a lock, and what a lock tells is reported
 //! tools.txt                        with `locked`: what each agent sees of these tools, compared in `tests/cases.rs`

@@ -152,6 +152,8 @@ codes! {
     Overridden = "overridden", Note;
     /// A key of ours that belongs to the host in another program's file.
     HostKey = "host-key", Warning;
+    /// A section of ours under `x-mcplan` in a file that isn't read as another program's.
+    HostSection = "host-section", Error;
     /// A text that can't be read as a rule.
     BadRule = "bad-rule", Error;
     /// A rule that changes nothing.
@@ -172,8 +174,10 @@ codes! {
     SameToken = "same-token", Error;
     /// Two plugins of one name.
     DuplicatePlugin = "duplicate-plugin", Error;
+    /// A plugin that gave nothing.
+    PluginFailed = "plugin-failed", Warning;
     /// What a plugin printed can't be used.
-    BadPluginOutput = "bad-plugin-output", Error;
+    BadPluginOutput = "bad-plugin-output", Warning;
     /// An entry of `tests` that makes no sense.
     BadTest = "bad-test", Error;
     /// A pattern that matches nothing, in the lock or among the files.

@@ -8,16 +8,16 @@ use serde::Deserialize;
 
 use crate::code::Code;
 use crate::config::spelling::SPELLINGS;
-use crate::config::{Config, ServerEntry, foreign};
+use crate::config::{Config, Plugin, ServerEntry, foreign};
 use crate::decode::{self, CompiledSchema, schema_of};
-use crate::diagnostic::{self, Diagnostic, shown};
+use crate::diagnostic::{self, Diagnostic, one_line, shown};
 use crate::document::{self, Document, Rename};
 use crate::expectation::Expectation;
 use crate::include;
 use crate::pattern::Pattern;
 use crate::places::Places;
 use crate::plan::Plan;
-use crate::resolve::{Fragment, Inputs, PluginOutput, resolve};
+use crate::resolve::{Fragment, Inputs, PluginOutput, resolve, unusable_output};
 use crate::schema;
 use crate::source::{ReadError, SourceId, SourceMap, Sources, Span, Spanned};
 
@@ -30,8 +30,8 @@ pub struct Options {
     pub host_keys: bool,
     /// The file is a fragment by itself: what it names may be declared elsewhere.
     pub fragment: bool,
-    /// What plugins printed, by the plugin's name.
-    pub plugins: BTreeMap<String, String>,
+    /// What plugins printed, by the plugin's name, or why one gave nothing.
+    pub plugins: BTreeMap<String, Result<String, String>>,
 }
 
 /// What compiling one config gave.
@@ -49,6 +49,8 @@ pub struct Compilation {
     pub places: Places,
     /// Everything that was found, sorted by place.
     pub diagnostics: Vec<Diagnostic>,
+    /// What went wrong with plugins: each failure costs only its own servers. Warnings, not among the others; sorted.
+    pub plugins_failed: Vec<Diagnostic>,
     /// The texts that the diagnostics point into.
     pub texts: SourceMap,
     /// The files that were read, as the config names them, itself first.
@@ -76,20 +78,23 @@ pub fn compile_with(path: &str, files: &dyn Sources, options: &Options) -> Resul
         files,
         texts: SourceMap::default(),
         diagnostics: Vec::new(),
+        plugins_failed: Vec::new(),
         read: Vec::new(),
         directory: directory(path).to_owned(),
     };
     let mut main = compiler.document(path, path)?;
-    if let (Some(document), true) = (&mut main, options.host_keys) {
-        compiler.diagnostics.extend(include::put_host_keys_aside(document));
-    } else if let Some(other) = main.as_ref().and_then(|document| foreign::other_format(document, &include::TOP_LEVEL))
-    {
+    let other = main.as_ref().filter(|_| !options.host_keys);
+    if let Some(other) = other.and_then(|document| foreign::other_format(document, &include::TOP_LEVEL)) {
         compiler.diagnostics.push(other);
         main = None;
     }
+    if let Some(main) = &mut main {
+        compiler.host(main, options.host_keys);
+    }
     if let Some(profile) = &options.profile {
         let path = include::profile_path(path, profile);
-        if let (Some(main), Some(over)) = (&mut main, compiler.document(&path, &path)?) {
+        if let (Some(main), Some(mut over)) = (&mut main, compiler.document(&path, &path)?) {
+            compiler.host(&mut over, options.host_keys);
             compiler.diagnostics.extend(include::overlay(main, over));
         }
     }
@@ -108,6 +113,7 @@ pub fn compile_with(path: &str, files: &dyn Sources, options: &Options) -> Resul
         let resolved = resolve(&inputs, &mut compiler.texts, files, &compiler.diagnostics);
         compiler.read.extend(resolved.read);
         compiler.diagnostics.extend(resolved.diagnostics);
+        compiler.plugins_failed.extend(resolved.plugins_failed);
         plan = resolved.plan.filter(|_| !compiler.diagnostics.iter().any(Diagnostic::is_error));
         tests = resolved.tests;
         places = resolved.places;
@@ -115,6 +121,7 @@ pub fn compile_with(path: &str, files: &dyn Sources, options: &Options) -> Resul
         fragments = inputs.fragments;
     }
     diagnostic::sort(&mut compiler.diagnostics);
+    diagnostic::sort(&mut compiler.plugins_failed);
     Ok(Compilation {
         plan,
         tests,
@@ -122,6 +129,7 @@ pub fn compile_with(path: &str, files: &dyn Sources, options: &Options) -> Resul
         fragments,
         places,
         diagnostics: compiler.diagnostics,
+        plugins_failed: compiler.plugins_failed,
         texts: compiler.texts,
         files: compiler.read,
         for_plugins,
@@ -134,6 +142,7 @@ struct Compiler<'a> {
     files: &'a dyn Sources,
     texts: SourceMap,
     diagnostics: Vec<Diagnostic>,
+    plugins_failed: Vec<Diagnostic>,
     read: Vec<String>,
     /// Of the main file, as the user wrote its path; for showing.
     directory: String,
@@ -162,6 +171,17 @@ impl Compiler<'_> {
             document
         });
         (id, document)
+    }
+
+    /// Puts what another program keeps in the file aside; in a file of our own, says what would only be read there.
+    fn host(&mut self, document: &mut Document, host_keys: bool) {
+        if host_keys {
+            self.diagnostics.extend(include::put_host_keys_aside(document));
+        } else {
+            let help =
+                "give `--host-keys` if this is another program's file; else move what is below it to the top level";
+            self.diagnostics.extend(include::unread_section(document, help));
+        }
     }
 
     /// Document → typed. There is a value as soon as there is something to decode: what the schema refused is left out,
@@ -243,6 +263,8 @@ impl Compiler<'_> {
             }
         };
         let mut document = document;
+        let help = "move what is below it to the top level: a fragment is read as a file of our own";
+        self.diagnostics.extend(include::unread_section(&document, help));
         self.diagnostics.extend(include::as_fragment(&mut document));
         let config = self.decode(document, schema_of_config(), &["mcp_builtins[]"])?;
         Some(Fragment { config, directory: directory(path).to_owned() })
@@ -300,16 +322,24 @@ impl Compiler<'_> {
         let mut heard = HashSet::new();
         for plugin in config.plugins.iter().flatten() {
             let name = &plugin.value.name.value;
-            let Some(text) = options.plugins.get(name).filter(|_| heard.insert(name.clone())) else { continue };
+            let text = match options.plugins.get(name).filter(|_| heard.insert(name.clone())) {
+                None => continue,
+                Some(Ok(text)) => text,
+                Some(Err(reason)) => {
+                    self.plugins_failed.push(failed_plugin(&plugin.value, reason));
+                    continue;
+                }
+            };
+            if text.trim().is_empty() {
+                outputs.insert(name.clone(), PluginOutput { text: text.clone(), servers: Vec::new() });
+                continue;
+            }
             let before = self.diagnostics.len();
             let (_, document) = self.parse(&format!("(output of plugin {name})"), text.as_bytes(), PLUGIN_SPELLINGS);
             let printed = document.and_then(|document| self.decode::<Printed>(document, schema_of_printed(), &[]));
             if self.diagnostics[before..].iter().any(Diagnostic::is_error) {
-                let message = format!("what the plugin `{name}` printed can't be used");
-                self.diagnostics.push(
-                    Diagnostic::new(Code::BadPluginOutput, plugin.value.name.at, message)
-                        .help("it must print `{\"servers\": [...]}`, with entries as under `mcp_servers`"),
-                );
+                let found = self.diagnostics.split_off(before);
+                self.plugins_failed.extend(unusable_output(&plugin.value, found));
                 continue;
             }
             if let Some(printed) = printed {
@@ -318,6 +348,15 @@ impl Compiler<'_> {
         }
         outputs
     }
+}
+
+/// Longest reason that is shown, in characters.
+const REASON_SHOWN: usize = 600;
+
+fn failed_plugin(plugin: &Plugin, reason: &str) -> Diagnostic {
+    let message = format!("the plugin `{}` failed: {}", plugin.name.value, one_line(reason, REASON_SHOWN));
+    Diagnostic::new(Code::PluginFailed, plugin.name.at, message)
+        .help("its servers are left out; `mcplan explain plugin-failed` says how a plugin is run")
 }
 
 /// What the schema refuses, in words that know other clients.

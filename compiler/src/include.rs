@@ -4,14 +4,30 @@
 //! Lowest first: builtin < fragment < main file < profile < plugin. Every node keeps the place it was written at, so that
 //! a message about a merged value points into the file it came from.
 
+mod host;
+
 use crate::code::Code;
-use crate::diagnostic::{Diagnostic, closest};
+use crate::diagnostic::Diagnostic;
 use crate::document::{Document, Entry, Kind, Node};
+
+pub use host::{put_host_keys_aside, unread_section};
 
 /// Lists that a profile adds to instead of replacing them.
 const ADDED: [&str; 3] = ["mcp.denylist", "policy.deny", "tests"];
 /// Lists of entries that a profile merges by `name`.
 const BY_NAME: [&str; 3] = ["mcp_servers", "mcp.servers", "plugins"];
+/// Two spellings of one thing that stay two up to the types, by where they stand.
+const SPELLED_TWICE: [(&str, &str); 4] = [
+    ("mcp.environment", "mcp.inherit_env"),
+    ("prompt.budget", "progressive_mcp.budget_pct"),
+    ("prompt.max_description_chars", "progressive_mcp.max_listing_chars_per_entry"),
+    ("prompt.min_description_chars", "progressive_mcp.min_listing_chars_per_entry"),
+];
+/// The same in the entry of a server.
+const SPELLED_TWICE_IN_ENTRY: [(&str, &str); 1] = [("environment", "inherit_env")];
+/// Where a map is one value that can be said in several forms, and the keys of each form.
+const BUDGET: &str = "prompt.budget";
+const BUDGET_FORMS: [&[&str]; 3] = [&["chars"], &["tokens"], &["context", "percent"]];
 /// What a fragment may hold.
 const FRAGMENT: [&str; 5] = ["mcp_servers", "mcp_builtins", "mcp.denylist", "policy.deny", "tests"];
 /// Every key that we know at the top level.
@@ -31,18 +47,47 @@ pub const TOP_LEVEL: [&str; 14] = [
     "tests",
     "progressive_mcp",
 ];
-/// What is ours at the top level of another program's file.
-const HOST: [&str; 4] = ["mcp", "mcp_servers", "mcp_builtins", "progressive_mcp"];
-/// Where our other sections stand in another program's file.
-const HOST_SECTION: &str = "x-mcplan";
 
 /// Lays `over` on `base`: maps key by key, servers and plugins by name, the lists of rules added to, all else replaced.
 /// Every value that is replaced is a note with both places.
 pub fn overlay(base: &mut Document, mut over: Document) -> Vec<Diagnostic> {
     let mut notes = Vec::new();
+    respell(&mut base.root, &over.root, &SPELLED_TWICE, &mut notes);
     merge_across(&mut base.root, &mut over.root, &mut notes);
     merge(&mut base.root, over.root, "", &mut notes);
     notes
+}
+
+/// What the profile says in one spelling replaces what the main file says in the other.
+fn respell(base: &mut Node, over: &Node, pairs: &[(&str, &str)], notes: &mut Vec<Diagnostic>) {
+    for (one, other) in pairs {
+        for (here, there) in [(one, other), (other, one)] {
+            let Some(new) = here.split('.').try_fold(over, |node, key| node.get(key)) else { continue };
+            let Some(old) = take(base, there) else { continue };
+            notes.push(
+                Diagnostic::new(Code::Overridden, new.at, format!("`{here}` here replaces the main file's `{there}`"))
+                    .related(old.at, "replaced"),
+            );
+        }
+    }
+}
+
+/// Takes out what stands at a path of keys.
+fn take(node: &mut Node, path: &str) -> Option<Node> {
+    let Kind::Map(entries) = &mut node.kind else { return None };
+    let (key, rest) = path.split_once('.').map_or((path, None), |(key, rest)| (key, Some(rest)));
+    let index = entries.iter().position(|entry| entry.key == key)?;
+    match rest {
+        Some(rest) => take(&mut entries[index].value, rest),
+        None => Some(entries.remove(index).value),
+    }
+}
+
+/// Whether two budgets have nothing in common: one of them is to count, not a mixture.
+fn is_other_form(base: &[Entry], over: &[Entry]) -> bool {
+    let says = |entries: &[Entry], form: &[&str]| entries.iter().any(|entry| form.contains(&&*entry.key));
+    let any = |entries: &[Entry]| BUDGET_FORMS.iter().any(|form| says(entries, form));
+    any(base) && any(over) && !BUDGET_FORMS.iter().any(|form| says(base, form) && says(over, form))
 }
 
 /// Servers stand in either of two lists, and a name is one across both: what the profile says of a server that the main
@@ -80,7 +125,7 @@ fn merge(base: &mut Node, over: Node, path: &str, notes: &mut Vec<Diagnostic>) {
         return;
     }
     match (&mut base.kind, over.kind) {
-        (Kind::Map(entries), Kind::Map(new)) => {
+        (Kind::Map(entries), Kind::Map(new)) if path != BUDGET || !is_other_form(entries, &new) => {
             for entry in new {
                 let below = if path.is_empty() { entry.key.clone() } else { format!("{path}.{}", entry.key) };
                 match entries.iter_mut().find(|old| old.key == entry.key) {
@@ -131,6 +176,7 @@ fn merge_entry(item: &mut Node, mut over: Node, notes: &mut Vec<Diagnostic>) {
     if let Kind::Map(entries) = &mut over.kind {
         entries.retain(|entry| entry.key != "name");
     }
+    respell(item, &over, &SPELLED_TWICE_IN_ENTRY, notes);
     merge(item, over, "[]", notes);
 }
 
@@ -178,76 +224,6 @@ fn not_in_fragment(entry: &Entry, path: &str) -> Diagnostic {
 pub fn looks_like_fragment(document: &Document) -> bool {
     let mut copy = document.clone();
     as_fragment(&mut copy).is_empty()
-}
-
-/// Another program's file: our sections stay, those under `x-mcplan` come up, the rest goes, unless it looks like a
-/// typing error of ours.
-pub fn put_host_keys_aside(document: &mut Document) -> Vec<Diagnostic> {
-    let mut found = Vec::new();
-    let Kind::Map(entries) = &mut document.root.kind else { return found };
-    let (mut ours, mut sections) = (Vec::<Entry>::new(), Vec::new());
-    for entry in std::mem::take(entries) {
-        if HOST.contains(&entry.key.as_str()) {
-            ours.push(entry);
-        } else if entry.key == HOST_SECTION {
-            match entry.value.kind {
-                Kind::Map(inner) => sections = inner,
-                Kind::Null => found.push(
-                    Diagnostic::new(
-                        Code::MissingValue,
-                        entry.key_at,
-                        format!("`{HOST_SECTION}` takes a map, and nothing is written after it"),
-                    )
-                    .label("nothing follows")
-                    .help("write our own sections below it, such as `policy:`, or remove the key"),
-                ),
-                _ => found.push(
-                    Diagnostic::new(
-                        Code::WrongType,
-                        entry.value.at,
-                        format!("`{HOST_SECTION}` takes a map, this is {}", entry.value.what()),
-                    )
-                    .label("should be a map")
-                    .help("write our own sections below it, such as `policy:`"),
-                ),
-            }
-        } else if let Some(close) = closest(&entry.key, HOST) {
-            found.push(
-                Diagnostic::new(
-                    Code::UnknownKey,
-                    entry.key_at,
-                    format!("unknown key `{}` at the top level", entry.key),
-                )
-                .meant(close)
-                .help("other programs' keys are let be with --host-keys, this one looks like a typing error of ours"),
-            );
-        } else if TOP_LEVEL.contains(&entry.key.as_str()) {
-            found.push(
-                Diagnostic::new(
-                    Code::HostKey,
-                    entry.key_at,
-                    format!("`{}` belongs to the host here and is not read", entry.key),
-                )
-                .help(format!("our own `{}` stands under `{HOST_SECTION}:` in another program's file", entry.key)),
-            );
-        }
-    }
-    for section in sections {
-        match ours.iter().find(|entry| entry.key == section.key) {
-            Some(other) => found.push(
-                Diagnostic::new(
-                    Code::DuplicateKey,
-                    section.key_at,
-                    format!("`{}` stands at the top level and under `{HOST_SECTION}`", section.key),
-                )
-                .related(other.key_at, "at the top level")
-                .help("keep one of the two: at the top level of another program's file it is ours too"),
-            ),
-            None => ours.push(section),
-        }
-    }
-    *entries = ours;
-    found
 }
 
 /// Where the profile of a config is: `config.yml` and `prod` → `config.prod.yml`.

@@ -80,7 +80,7 @@ impl Folder {
             profile: self.has("config.prod.yml").then(|| "prod".to_owned()),
             host_keys: self.has("host-keys"),
             fragment: self.has("fragment"),
-            plugins: self.by_name("printed").into_iter().collect(),
+            plugins: self.outputs(),
         };
         let mut compilation =
             compile_with(CONFIG, self, &options).unwrap_or_else(|error| panic!("{}: {error}", self.0.display()));
@@ -95,9 +95,17 @@ impl Folder {
                 Locked { config, fragments: &compilation.fragments, plan, lock: &lock, places: &compilation.places };
             found.extend(locked.lints(self.target()));
         }
+        compilation.diagnostics.append(&mut compilation.plugins_failed);
         compilation.diagnostics.extend(found);
         diagnostic::sort(&mut compilation.diagnostics);
         compilation
+    }
+
+    /// What plugins printed, or why they failed.
+    fn outputs(&self) -> BTreeMap<String, Result<String, String>> {
+        let printed = self.by_name("printed").into_iter().map(|(name, text)| (name, Ok(text)));
+        let failed = self.by_name("failed").into_iter().map(|(name, reason)| (name, Err(reason.trim().to_owned())));
+        printed.chain(failed).collect()
     }
 
     /// The lock of `plan`, when the folder says what servers reported.

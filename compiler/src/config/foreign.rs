@@ -70,7 +70,7 @@ pub fn other_format(document: &Document, known: &[&str]) -> Option<Diagnostic> {
     Some(
         Diagnostic::new(Code::OtherFormat, stray[0].key_at, message)
             .label(format!("`{}` and {} more keys are unknown here", stray[0].key, stray.len() - 1))
-            .help("a client's file: `mcplan import FILE`; a host's with `mcp_servers` in it: `mcplan validate --host-keys`"),
+            .help("a client's file: `mcplan import FILE`; a host's with `mcp_servers` in it: give `--host-keys`"),
     )
 }
 

@@ -11,9 +11,10 @@ use crate::code::Code;
 pub const WITHOUT_EXAMPLE: [Code; 3] = [Code::NotUtf8, Code::FileTooLarge, Code::Internal];
 
 /// The codes whose example shows the place but needs more than a config to be reported: a lock, a machine, what a plugin
-/// printed, a host's file. Cases of their own show these.
-pub const NEEDS_MORE: [Code; 10] = [
+/// did, a host's file. Cases of their own show these.
+pub const NEEDS_MORE: [Code; 11] = [
     Code::HostKey,
+    Code::PluginFailed,
     Code::BadPluginOutput,
     Code::MatchesNothing,
     Code::LargeAndNotDeferred,

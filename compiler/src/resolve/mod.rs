@@ -8,6 +8,7 @@ mod effect;
 mod launch;
 mod limits;
 mod names;
+mod plugins;
 mod policy;
 mod prompt;
 mod serve;
@@ -29,6 +30,7 @@ use crate::source::{SourceMap, Sources, Span, Spanned};
 
 pub(crate) use derive::derive as derive_name;
 pub(crate) use launch::rebased;
+pub(crate) use plugins::unusable_output;
 
 /// What is resolved: the main file with its profile, and what adds servers to it.
 #[derive(Debug, Default)]
@@ -66,10 +68,13 @@ pub struct Resolver<'a> {
     texts: &'a mut SourceMap,
     files: &'a dyn Sources,
     diagnostics: Vec<Diagnostic>,
+    plugins_failed: Vec<Diagnostic>,
     read: Vec<String>,
     /// Where an error was reported before, sorted: what is missing there may be what was refused.
     troubled: Vec<Span>,
     plugins: &'a BTreeMap<String, PluginOutput>,
+    /// Names of plugins whose output turned out to be wrong.
+    unusable_plugins: BTreeSet<String>,
     /// Directory of the file that is being resolved, relative to the main file's.
     directory: String,
     /// Names that may exist without being known here: plugins weren't run, or this is a fragment by itself.
@@ -90,6 +95,8 @@ pub struct Resolved {
     pub places: Places,
     /// Unsorted.
     pub diagnostics: Vec<Diagnostic>,
+    /// What is wrong with the servers of plugins: warnings, since it costs only these.
+    pub plugins_failed: Vec<Diagnostic>,
     /// Files that were read besides the config, as the config names them.
     pub read: Vec<String>,
 }
@@ -105,9 +112,11 @@ pub fn resolve(inputs: &Inputs, texts: &mut SourceMap, files: &dyn Sources, earl
         texts,
         files,
         diagnostics: Vec::new(),
+        plugins_failed: Vec::new(),
         read: Vec::new(),
         troubled,
         plugins: &inputs.plugins,
+        unusable_plugins: BTreeSet::new(),
         directory: String::new(),
         open_world: unheard || inputs.alone,
         unresolved_names: BTreeSet::new(),
@@ -120,6 +129,7 @@ pub fn resolve(inputs: &Inputs, texts: &mut SourceMap, files: &dyn Sources, earl
         tests,
         places: resolver.places,
         diagnostics: resolver.diagnostics,
+        plugins_failed: resolver.plugins_failed,
         read: resolver.read,
     }
 }
@@ -185,7 +195,8 @@ impl Resolver<'_> {
     }
 
     fn plugin_output(&self, name: &str) -> Option<Digested> {
-        self.plugins.get(name).map(|output| Digested::new(output.text.clone()))
+        let output = self.plugins.get(name).filter(|_| !self.unusable_plugins.contains(name));
+        output.map(|output| Digested::new(output.text.clone()))
     }
 
     fn naming(&mut self, config: &Config, mcp: &crate::config::Mcp) -> Naming {

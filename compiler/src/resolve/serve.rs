@@ -1,17 +1,15 @@
-//! `serve:`, `search:`, `plugins:` → how agents are served and which programs add servers.
+//! `serve:`, `search:` → how agents are served.
 
 use core::net::SocketAddr;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::code::Code;
 use crate::config::{self, Config, Text};
 use crate::diagnostic::{Diagnostic, closest};
 use crate::interpolate::{Reference, Template};
-use crate::lint;
-use crate::plan::{Agent, Http, LEAD, Plugin, Search, Serve};
+use crate::plan::{Agent, Http, LEAD, Search, Serve};
 use crate::source::{Span, Spanned};
 
-use super::names::Named;
 use super::{Resolver, value};
 
 const LISTEN: &str = "127.0.0.1:8765";
@@ -153,52 +151,8 @@ impl Resolver<'_> {
             promote_limit: written.promote_limit.map_or(default.promote_limit, |limit| limit as usize),
         }
     }
-
-    pub(super) fn plugins(&mut self, config: &Config) -> Vec<Plugin> {
-        let mut seen = BTreeSet::new();
-        let mut plugins = Vec::new();
-        for written in config.plugins.iter().flatten() {
-            let plugin = &written.value;
-            let name = &plugin.name;
-            let Some(valid) = self.check_name(name, Named::Plugin) else { continue };
-            if !seen.insert(name.value.clone()) {
-                self.report(
-                    Diagnostic::new(Code::DuplicatePlugin, name.at, format!("two plugins are called `{}`", name.value))
-                        .help("rename one of them"),
-                );
-                continue;
-            }
-            if let Some(program) = plugin.command.value.first().filter(|program| program.value.0.trim().is_empty()) {
-                self.report(
-                    Diagnostic::new(
-                        Code::BadCommand,
-                        program.at,
-                        format!("the plugin `{}` starts nothing", name.value),
-                    )
-                    .help("write the program first, then its arguments, as in `[./plugins/mine, --flag]`"),
-                );
-            }
-            let command = plugin.command.value.iter().enumerate();
-            let command = command
-                .map(|(index, word)| self.template(&text(word), &format!("plugins.{}.command[{index}]", name.value)))
-                .collect();
-            let env = plugin.env.iter().flatten();
-            let env = env
-                .map(|(key, value)| {
-                    (
-                        self.variable_name(key),
-                        self.template(&text(value), &format!("plugins.{}.env.{}", name.value, key.value)),
-                    )
-                })
-                .collect();
-            self.diagnostics.extend(lint::plugin(plugin));
-            let output = self.plugin_output(&name.value);
-            plugins.push(Plugin { name: valid.value, command, env, activate: plugin.activate.unwrap_or(true), output });
-        }
-        plugins
-    }
 }
 
-fn text(written: &Spanned<Text>) -> Spanned<String> {
+pub(super) fn text(written: &Spanned<Text>) -> Spanned<String> {
     Spanned::new(written.value.0.clone(), written.at)
 }

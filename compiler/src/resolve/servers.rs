@@ -60,80 +60,37 @@ impl Resolver<'_> {
         for fragment in &inputs.fragments {
             self.directory.clone_from(&fragment.directory);
             for entry in fragment.config.mcp_servers.iter().flatten() {
-                let name = match self.written_name(entry) {
-                    Some(name) => name,
-                    None if entry.value.name.is_some() => continue,
-                    None => match self.derived_name(entry, names, naming) {
-                        Some(name) => name,
-                        None => continue,
-                    },
+                let mut name = match self.written_name(entry) {
+                    Some(name) => Some(name),
+                    None if entry.value.name.is_some() => None,
+                    None => self.derived_name(entry, names, naming),
                 };
-                if let Some(winner) = main.place(&name.value) {
-                    self.report(
-                        Diagnostic::new(
-                            Code::Overridden,
-                            winner,
-                            format!("`{}` here replaces the fragment's", name.value),
-                        )
-                        .related(name.at, "the fragment's"),
-                    );
-                    continue;
+                let winner = name.as_ref().and_then(|name| main.place(&name.value));
+                if let Some(written) = &name {
+                    if let Some(winner) = winner {
+                        self.report(
+                            Diagnostic::new(
+                                Code::Overridden,
+                                winner,
+                                format!("`{}` here replaces the fragment's", written.value),
+                            )
+                            .related(written.at, "the fragment's"),
+                        );
+                    } else if entry.value.name.is_some() {
+                        self.claim(names, written, naming, Origin::Fragment);
+                    }
                 }
-                if entry.value.name.is_some() {
-                    self.claim(names, &name, naming, Origin::Fragment);
-                }
-                servers.extend(self.server(entry, Some(name), mcp, Origin::Fragment));
+                // What is replaced gives no server, but it is a mistake all the same where it is one.
+                name = name.filter(|_| winner.is_none());
+                servers.extend(self.server(entry, name, mcp, Origin::Fragment));
             }
         }
         self.directory.clear();
         servers
     }
 
-    /// Last, and over everything: a plugin's entries replace same-named ones, and run although `mcp.enabled` is false.
-    fn plugin_servers(
-        &mut self,
-        inputs: &Inputs,
-        mcp: &Mcp,
-        names: &mut Names,
-        naming: &Naming,
-        servers: &mut Vec<Server>,
-    ) {
-        for plugin in inputs.main.plugins.iter().flatten() {
-            let plugin = &plugin.value;
-            let Some(output) = inputs.plugins.get(&plugin.name.value) else { continue };
-            for entry in &output.servers {
-                let Some(name) = self.written_name(entry) else {
-                    if entry.value.name.is_none() {
-                        self.report(
-                            Diagnostic::new(Code::BadPluginOutput, entry.at, "a plugin's server needs a `name`")
-                                .help(format!("have the plugin `{}` print one", plugin.name.value)),
-                        );
-                    }
-                    continue;
-                };
-                if let Some(other) = names.place(&name.value) {
-                    self.report(
-                        Diagnostic::new(
-                            Code::Overridden,
-                            name.at,
-                            format!("`{}` of the plugin replaces the one written out", name.value),
-                        )
-                        .related(other, "replaced"),
-                    );
-                    servers.retain(|server| server.name != name.value);
-                } else {
-                    self.claim(names, &name, naming, Origin::Plugin);
-                }
-                if let Some(mut server) = self.server(entry, Some(name), mcp, Origin::Plugin) {
-                    server.enabled &= value(&mcp.enabled) != Some(false) || plugin.activate.unwrap_or(true);
-                    servers.push(server);
-                }
-            }
-        }
-    }
-
     /// One entry as a server, if it has a name and can be launched.
-    fn server(
+    pub(super) fn server(
         &mut self,
         entry: &Spanned<ServerEntry>,
         name: Option<Spanned<ServerName>>,
@@ -219,33 +176,46 @@ impl Resolver<'_> {
         naming: &Naming,
     ) -> Option<Server> {
         let written = &overrides.name.value;
-        let Some(builtin) = catalogue().get(written) else {
+        let builtin = catalogue().get(written);
+        if builtin.is_none() {
             self.unknown_builtin(&overrides.name);
-            return None;
-        };
-        let name = match &overrides.r#as {
-            Some(other) => self.check_name(other, Named::Builtin)?,
-            None => {
-                let name = ServerName::new(written.as_str()).expect("a test checks every catalogue name");
-                Spanned::new(name, overrides.name.at)
-            }
-        };
-        if let Some(other) = names.declared(&name.value) {
-            self.report(
-                Diagnostic::new(Code::BuiltinReplaced, other, format!("`{}` here replaces the builtin", name.value))
-                    .related(name.at, "the builtin"),
-            );
-            return None;
+            // Rules that name it are no second mistake.
+            self.unresolved_names.insert(overrides.r#as.as_ref().unwrap_or(&overrides.name).value.clone());
         }
-        self.claim(names, &name, naming, Origin::Builtin);
-        if let Some(instead) = &builtin.archived {
+        let name = match &overrides.r#as {
+            Some(other) => self.check_name(other, Named::Builtin),
+            // Those of the catalogue can all be names.
+            None => builtin
+                .and_then(|_| ServerName::new(written.as_str()).ok())
+                .map(|name| Spanned::new(name, overrides.name.at)),
+        };
+        let replaced = name.as_ref().and_then(|name| names.declared(&name.value));
+        if let Some(name) = &name {
+            if let Some(other) = replaced {
+                self.report(
+                    Diagnostic::new(
+                        Code::BuiltinReplaced,
+                        other,
+                        format!("`{}` here replaces the builtin", name.value),
+                    )
+                    .related(name.at, "the builtin"),
+                );
+            } else {
+                self.claim(names, name, naming, Origin::Builtin);
+            }
+        }
+        if let Some((builtin, instead)) = builtin.and_then(|builtin| Some((builtin, builtin.archived.as_ref()?)))
+            && replaced.is_none()
+        {
             let message = format!("the builtin `{written}` ({}) is archived upstream", builtin.package);
             self.report(Diagnostic::new(Code::ArchivedBuiltin, overrides.name.at, message).help(instead.clone()));
         }
         let entry = Spanned::new(builtin_entry(builtin, overrides, at), at);
         self.check_version(overrides, &entry);
         self.diagnostics.extend(lint::variables(overrides.env.iter().flatten()));
-        self.server(&entry, Some(name), mcp, Origin::Builtin)
+        // The overrides of one that is unknown or replaced are looked at too; it gives no server.
+        let server = self.server(&entry, name.filter(|_| replaced.is_none()), mcp, Origin::Builtin);
+        server.filter(|_| builtin.is_some())
     }
 
     /// Another version than the catalogue's is held to what is asked of an entry that is written out.
@@ -281,18 +251,22 @@ impl Resolver<'_> {
     }
 }
 
-/// The catalogue's entry with the overrides in it, in the shape of a written one.
-fn builtin_entry(builtin: &Builtin, overrides: &Overrides, at: Span) -> ServerEntry {
+/// The catalogue's entry with the overrides in it, in the shape of a written one. One that the catalogue doesn't hold
+/// has a program all the same, so that there is no more to say of it than that.
+fn builtin_entry(builtin: Option<&Builtin>, overrides: &Overrides, at: Span) -> ServerEntry {
     let text = |text: &str| Spanned::new(Text(text.to_owned()), at);
-    let version = overrides.version.as_ref().map_or(&builtin.version, |version| &version.value.0);
-    let mut env: std::collections::BTreeMap<_, _> =
-        builtin.env.iter().map(|(key, value)| (Spanned::new(key.clone(), at), text(value))).collect();
+    let (mut env, mut args) = (std::collections::BTreeMap::new(), Vec::new());
+    if let Some(builtin) = builtin {
+        let version = overrides.version.as_ref().map_or(&builtin.version, |version| &version.value.0);
+        env.extend(builtin.env.iter().map(|(key, value)| (Spanned::new(key.clone(), at), text(value))));
+        args = builtin.launch_args(version).iter().map(|arg| text(arg)).collect();
+    }
     env.extend(overrides.env.clone().unwrap_or_default());
     ServerEntry {
         name: Some(overrides.name.clone()),
-        description: Some(Spanned::new(builtin.description.clone(), at)),
-        command: Some(Spanned::new(builtin.runner.command().to_owned(), at)),
-        args: Some(Spanned::new(builtin.launch_args(version).iter().map(|arg| text(arg)).collect(), at)),
+        description: builtin.map(|builtin| Spanned::new(builtin.description.clone(), at)),
+        command: Some(Spanned::new(builtin.map_or("unknown", |builtin| builtin.runner.command()).to_owned(), at)),
+        args: Some(Spanned::new(args, at)),
         env: Some(Spanned::new(env, at)),
         tools: overrides.tools.clone(),
         // Deferred unless the map says otherwise, whatever `mcp.defer` is.

@@ -69,9 +69,8 @@ impl DiffCommand {
     /// What is locked, what a new lock would hold, and whether every server that was to be asked has answered.
     fn of_project(&self, project: &Project) -> anyhow::Result<Result<(Lock, Lock, bool), Outcome>> {
         let before = project.need_lock()?;
-        let (compiled, plugins_failed) =
-            if self.live { project.compile_and_run_plugins()? } else { (project.compile()?, Vec::new()) };
-        plugins_failed.iter().for_each(report::error);
+        let compiled = if self.live { project.compile_and_run_plugins()? } else { project.compile()? };
+        report::plugins_failed(&compiled);
         let compilation = match report::plan(compiled) {
             Ok(compilation) => compilation,
             // A config with errors can't be compared with anything.
@@ -81,7 +80,7 @@ impl DiffCommand {
         let Some(plan) = compilation.plan else { return Ok(Err(Outcome::CouldNotFindOut)) };
         let asked = if self.live { Asked::of(project, &plan, Some(&before), None)? } else { Asked::default() };
         asked.tell_failed();
-        let reached_all = asked.failed.is_empty() && plugins_failed.is_empty();
+        let reached_all = asked.failed.is_empty() && compilation.plugins_failed.is_empty();
         let made = make(plan, sources, asked.reached, Some(&before));
         tell_without_text(&made);
         Ok(Ok((before, made.lock, reached_all)))

@@ -53,7 +53,7 @@ impl Export {
         let exported = if self.direct {
             export::servers(client, &plan)
         } else {
-            export::executor(client, &command(&project.config, which.profile.as_deref())?, &plan)
+            export::executor(client, &command(&project.config, which)?, &plan)
         };
         report::result(&exported.text);
         report::note(format_args!("this is for {} of {}", client.file(), client.title()));
@@ -66,7 +66,7 @@ impl Export {
 }
 
 /// What starts this executor, wherever the client starts it from.
-fn command(config: &Path, profile: Option<&str>) -> Result<Vec<String>, CouldNot> {
+fn command(config: &Path, which: &Which) -> Result<Vec<String>, CouldNot> {
     let config = std::path::absolute(config).unwrap_or_else(|_| config.to_owned());
     let Some(config) = config.to_str() else {
         let shown = config.display();
@@ -79,7 +79,8 @@ fn command(config: &Path, profile: Option<&str>) -> Result<Vec<String>, CouldNot
     };
     let mut command: Vec<_> = [&program, "run", "--stdio", "-c"].map(str::to_owned).into();
     command.push(config.to_owned());
-    command.extend(profile.into_iter().flat_map(|profile| ["--profile".to_owned(), profile.to_owned()]));
+    command.extend(which.profile.iter().flat_map(|profile| ["--profile".to_owned(), profile.clone()]));
+    command.extend(which.host_keys.then(|| "--host-keys".to_owned()));
     Ok(command)
 }
 

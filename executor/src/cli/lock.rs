@@ -41,12 +41,12 @@ impl LockCommand {
     pub(super) fn run(&self, which: &Which) -> anyhow::Result<Outcome> {
         let project = Project::find(which)?;
         // What is only compared or kept is as it was locked; nothing is run for it.
-        let (compiled, plugins_failed) = if self.check && !self.live || self.offline {
-            (project.compile()?, Vec::new())
+        let compiled = if self.check && !self.live || self.offline {
+            project.compile()?
         } else {
             project.compile_and_run_plugins()?
         };
-        plugins_failed.iter().for_each(report::error);
+        report::plugins_failed(&compiled);
         let compilation = match report::plan(compiled) {
             Ok(compilation) => compilation,
             // A config with errors can't be compared with anything.
@@ -68,7 +68,7 @@ impl LockCommand {
         }
         report::warnings(&compilation).iter().for_each(report::note);
         let outcome = self.write(&project, plan, sources)?;
-        Ok(if plugins_failed.is_empty() { outcome } else { outcome.max(Outcome::DoesNotHold) })
+        Ok(if compilation.plugins_failed.is_empty() { outcome } else { outcome.max(Outcome::DoesNotHold) })
     }
 
     fn write(&self, project: &Project, plan: Plan, sources: Vec<String>) -> anyhow::Result<Outcome> {

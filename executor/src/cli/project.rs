@@ -16,6 +16,9 @@ use crate::runtime::connection::Context;
 use crate::runtime::plugins;
 use crate::serve::control::Key;
 
+/// What plugins printed, by their names, or why one gave nothing.
+type Outputs = BTreeMap<String, Result<String, String>>;
+
 /// The names that are looked for when none is given.
 const DEFAULTS: [&str; 2] = ["config.yml", "mcplan.yml"];
 
@@ -28,6 +31,16 @@ pub(super) struct Which {
     /// Lay config.NAME.yml over config.yml
     #[arg(long, global = true, value_name = "NAME", value_parser = profile_name, help_heading = super::COMMON)]
     pub profile: Option<String>,
+    /// The config is another program's: let its own keys be
+    #[arg(long, global = true, help_heading = super::COMMON)]
+    pub host_keys: bool,
+}
+
+impl Which {
+    /// The project of a config, as all configs are asked for.
+    pub(super) fn project(&self, config: PathBuf) -> Project {
+        Project::new(config, self.profile.clone(), self.host_keys)
+    }
 }
 
 /// A profile's name is a part of two files' names, and no path.
@@ -53,20 +66,20 @@ pub(super) struct Project {
     /// What is laid over it.
     profile: Option<String>,
     /// The file is another program's.
-    pub host_keys: bool,
+    host_keys: bool,
     /// The file is checked as a fragment.
     pub fragment: bool,
 }
 
 impl Project {
     /// The project of a config.
-    pub(super) fn new(config: PathBuf, profile: Option<String>) -> Self {
+    pub(super) fn new(config: PathBuf, profile: Option<String>, host_keys: bool) -> Self {
         let directory = crate::runtime::executor::directory_of(&config);
         let lock = match &profile {
             Some(profile) => config.with_extension(format!("{profile}.lock.json")),
             None => config.with_extension("lock.json"),
         };
-        Self { config, directory, lock, profile, host_keys: false, fragment: false }
+        Self { config, directory, lock, profile, host_keys, fragment: false }
     }
 
     /// The project of `-c`, else of `./config.yml`, else of `./mcplan.yml`.
@@ -75,10 +88,10 @@ impl Project {
     /// When none is there.
     pub(super) fn find(which: &Which) -> Result<Self, CouldNot> {
         if let Some(config) = &which.config {
-            return Ok(Self::new(config.clone(), which.profile.clone()));
+            return Ok(which.project(config.clone()));
         }
         match DEFAULTS.iter().map(Path::new).find(|path| path.exists()) {
-            Some(path) => Ok(Self::new(path.to_owned(), which.profile.clone())),
+            Some(path) => Ok(which.project(path.to_owned())),
             None => Err(CouldNot::new(format!(
                 "there is no {} here; name a config with -c FILE",
                 DEFAULTS.join(" and no ")
@@ -92,9 +105,9 @@ impl Project {
     /// When none is there.
     pub(super) fn find_locked(which: &Which) -> Result<Self, CouldNot> {
         if let Some(config) = &which.config {
-            return Ok(Self::new(config.clone(), which.profile.clone()));
+            return Ok(which.project(config.clone()));
         }
-        let mut here = DEFAULTS.iter().map(|path| Self::new(PathBuf::from(path), which.profile.clone()));
+        let mut here = DEFAULTS.iter().map(|path| which.project(PathBuf::from(path)));
         here.find(|project| project.lock.exists()).map_or_else(|| Self::find(which), Ok)
     }
 
@@ -124,40 +137,40 @@ impl Project {
         self.compile_with(self.locked_outputs())
     }
 
+    /// Compiles the config with nothing of the lock: what its plugins bring isn't known.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    pub(super) fn compile_alone(&self) -> Result<Compilation, CouldNot> {
+        self.compile_with(Outputs::new())
+    }
+
     /// What the plugins printed when the lock was written.
-    fn locked_outputs(&self) -> BTreeMap<String, String> {
+    fn locked_outputs(&self) -> Outputs {
         let locked = self.read_lock().ok().flatten();
         let outputs = locked.iter().flat_map(|lock| &lock.plan.plugins);
         outputs
-            .filter_map(|plugin| Some((plugin.name.to_string(), plugin.output.as_ref()?.text().to_owned())))
+            .filter_map(|plugin| Some((plugin.name.to_string(), Ok(plugin.output.as_ref()?.text().to_owned()))))
             .collect()
     }
 
-    /// Compiles the config after its plugins were run. A plugin that fails costs only its own servers; each failure is
-    /// among what is given back.
+    /// Compiles the config after its plugins were run. A plugin that fails costs only its own servers.
     ///
     /// # Errors
     /// When the config can't be read.
-    pub(super) fn compile_and_run_plugins(&self) -> Result<(Compilation, Vec<String>), CouldNot> {
-        let first = self.compile_with(BTreeMap::new())?;
-        let (Some(plan), Some(config)) = (&first.plan, &first.for_plugins) else { return Ok((first, Vec::new())) };
+    pub(super) fn compile_and_run_plugins(&self) -> Result<Compilation, CouldNot> {
+        let first = self.compile_alone()?;
+        let (Some(plan), Some(config)) = (&first.plan, &first.for_plugins) else { return Ok(first) };
         if plan.plugins.is_empty() {
-            return Ok((first, Vec::new()));
+            return Ok(first);
         }
         let context = Context::of_process(&self.directory);
-        let (mut outputs, mut failed) = (BTreeMap::new(), Vec::new());
-        for (name, result) in plugins::run(&plan.plugins, config, &context) {
-            match result {
-                Ok(output) => {
-                    outputs.insert(name.to_string(), output);
-                }
-                Err(error) => failed.push(format!("plugin {name}: {error}; its servers are left out")),
-            }
-        }
-        Ok((self.compile_with(outputs)?, failed))
+        let outputs = plugins::run(&plan.plugins, config, &context, plugins::PATIENCE).into_iter();
+        let outputs = outputs.map(|(name, output)| (name.to_string(), output.map_err(|error| error.to_string())));
+        self.compile_with(outputs.collect())
     }
 
-    fn compile_with(&self, plugins: BTreeMap<String, String>) -> Result<Compilation, CouldNot> {
+    fn compile_with(&self, plugins: Outputs) -> Result<Compilation, CouldNot> {
         self.compile_text(None, plugins).map_err(|error| {
             let path = self.config.display();
             CouldNot::new(match &self.profile {
@@ -175,7 +188,7 @@ impl Project {
         self.compile_text(text, self.locked_outputs())
     }
 
-    fn compile_text(&self, text: Option<&str>, plugins: BTreeMap<String, String>) -> Result<Compilation, ReadError> {
+    fn compile_text(&self, text: Option<&str>, plugins: Outputs) -> Result<Compilation, ReadError> {
         let options =
             Options { profile: self.profile.clone(), host_keys: self.host_keys, fragment: self.fragment, plugins };
         let files = DiskSources { named: self.named(), directory: &self.directory, edited: text };

@@ -153,6 +153,19 @@ pub(super) fn diagnostics(compilation: &Compilation) {
     to_stderr(human(&compilation.diagnostics, compilation, true));
 }
 
+/// Prints what went wrong with plugins, which costs only their own servers.
+pub(super) fn plugins_failed(compilation: &Compilation) {
+    to_stderr(human(&compilation.plugins_failed, compilation, true));
+}
+
+/// A diagnostic as one line of a log: what it is and where.
+pub(super) fn line(diagnostic: &Diagnostic, compilation: &Compilation) -> String {
+    let at = diagnostic.primary.at;
+    let source = compilation.texts.get(at.source);
+    let place = source.position(at.start);
+    format!("{}: {} ({}:{}:{})", diagnostic.code, diagnostic.message, source.path, place.line, place.column)
+}
+
 /// The diagnostics as a person reads them.
 pub(super) fn human(diagnostics: &[Diagnostic], compilation: &Compilation, styled: bool) -> String {
     render::human(diagnostics, &compilation.texts, Human { styled, ..Human::default() })

@@ -256,11 +256,7 @@ fn load(project: &Project, trust: Trust) -> Loaded {
 /// decides, what the plugins printed is in it; and where it alone does, there is nothing to compile.
 fn compile(project: &Project, trust: Trust) -> Result<Option<Compilation>, Refused> {
     match trust {
-        Trust::Config => {
-            let (compilation, failed) = project.compile_and_run_plugins()?;
-            failed.iter().for_each(|failure| tracing::warn!("{failure}"));
-            Ok(Some(compilation))
-        }
+        Trust::Config => Ok(Some(project.compile_and_run_plugins()?)),
         Trust::Locked => Ok(Some(project.compile()?)),
         Trust::Frozen => Ok(None),
     }
@@ -280,8 +276,8 @@ pub(super) enum Refused {
     Other(#[from] CouldNot),
 }
 
-/// The program of a compilation, with the lock, as far as it still speaks of the plan's servers; and what to say when it
-/// no longer fits.
+/// The program of a compilation, with the lock, as far as it still speaks of the plan's servers; and what a person should
+/// know of it: that the lock no longer fits, that a plugin gave nothing.
 fn judge(project: &Project, trust: Trust, compilation: Option<Compilation>) -> Result<(Program, Vec<String>), Refused> {
     let lock = project.read_lock().map_err(|problem| CouldNot::new(problem.to_string()))?;
     let (plan, lock, mut warnings) = match (compilation, lock) {
@@ -305,9 +301,12 @@ fn judge(project: &Project, trust: Trust, compilation: Option<Compilation>) -> R
                     reasons.join("\n")
                 )));
             }
-            let stale = (!drifts.is_empty())
-                .then(|| format!("lock-stale: {path} doesn't fit the config any more; run 'mcplan lock'"));
-            (plan, lock, stale.into_iter().collect())
+            let failed = compilation.plugins_failed.iter();
+            let mut warnings: Vec<_> = failed.map(|failed| report::line(failed, &compilation)).collect();
+            if !drifts.is_empty() {
+                warnings.push(format!("lock-stale: {path} doesn't fit the config any more; run 'mcplan lock'"));
+            }
+            (plan, lock, warnings)
         }
     };
     let template =

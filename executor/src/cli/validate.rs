@@ -31,9 +31,6 @@ pub(super) struct Validate {
     /// Also check that each variable is set and each command is there, on this machine
     #[arg(long)]
     env: bool,
-    /// The file is another program's: let its own keys be
-    #[arg(long)]
-    host_keys: bool,
     /// Hold the locked tools against what a provider or host takes
     #[arg(long, value_enum)]
     target: Option<TargetArgument>,
@@ -81,7 +78,7 @@ impl Validate {
             vec![Project::find(which)?]
         } else {
             let files = which.config.iter().chain(&self.files);
-            files.map(|file| project_of(file, which.profile.clone())).collect()
+            files.map(|file| project_of(file, which)).collect()
         };
         let checked: Vec<_> = projects.into_iter().map(|project| self.check(project)).collect();
         let root = std::env::current_dir().ok().map(|root| root.display().to_string());
@@ -96,7 +93,6 @@ impl Validate {
     }
 
     fn check(&self, mut project: Project) -> Checked {
-        project.host_keys = self.host_keys;
         let path = project.config.display().to_string();
         let mut compilation = match self.compile(&mut project) {
             Ok(compilation) => compilation,
@@ -124,15 +120,25 @@ impl Validate {
 }
 
 impl Validate {
-    /// A file that holds nothing but what a fragment may hold is one: what it names may be declared elsewhere. Unless
-    /// everything it names is there, and then it makes no difference.
+    /// A file that holds nothing but what a fragment may hold is one: what it names may be declared elsewhere. A lock
+    /// beside it tells that it is none, and what plugins brought, but a lock may be of yesterday: what is wrong only by
+    /// what it tells is no more than a warning.
     fn compile(&self, project: &mut Project) -> Result<Compilation, CouldNot> {
-        let compilation = project.compile()?;
-        if !compilation.is_fragment || project.lock.exists() {
-            return Ok(compilation);
+        let mut alone = project.compile_alone()?;
+        if alone.is_fragment {
+            project.fragment = true;
+            alone = project.compile_alone()?;
         }
-        project.fragment = true;
-        project.compile()
+        if alone.plan.is_none() || !matches!(project.read_lock(), Ok(Some(_))) {
+            return Ok(alone);
+        }
+        project.fragment = false;
+        let mut locked = project.compile()?;
+        for error in locked.diagnostics.iter_mut().filter(|found| found.is_error()) {
+            error.severity = Severity::Warning;
+        }
+        locked.plan = locked.plan.or(alone.plan);
+        Ok(locked)
     }
 
     /// What the machine (`--env`) and the lock tell. A lock that is missing or broken tells nothing.
@@ -186,9 +192,9 @@ fn over_budget(config: &Config, plan: &Plan, lock: &Lock) -> Option<Diagnostic> 
 const OMITTED_SHOWN: usize = 5;
 
 /// `X.PROFILE.yml` beside `X.yml` is checked laid over it; any other file by itself.
-fn project_of(file: &Path, profile: Option<String>) -> Project {
+fn project_of(file: &Path, which: &Which) -> Project {
     let is_yaml = file.extension().is_some_and(|ending| ending == "yml" || ending == "yaml");
-    let stem = file.file_stem().map(Path::new).filter(|_| is_yaml && profile.is_none());
+    let stem = file.file_stem().map(Path::new).filter(|_| is_yaml && which.profile.is_none());
     // The profile's name is an argument's, so that there is none for what is no UTF-8.
     if let Some((stem, own)) = stem.and_then(|stem| Some((stem.file_stem()?, stem.extension()?.to_str()?))) {
         let mut name = stem.to_owned();
@@ -196,10 +202,10 @@ fn project_of(file: &Path, profile: Option<String>) -> Project {
         name.push(file.extension().unwrap_or_default());
         let base = file.with_file_name(name);
         if base.exists() {
-            return Project::new(base, Some(own.to_owned()));
+            return Project::new(base, Some(own.to_owned()), which.host_keys);
         }
     }
-    Project::new(file.to_owned(), profile)
+    which.project(file.to_owned())
 }
 
 /// What this machine has.
