@@ -302,7 +302,7 @@ pub struct Quarantined {
 }
 
 /// Everything that one server reported.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
     /// How it introduced itself.
     pub introduction: Introduction,
@@ -314,8 +314,8 @@ pub struct Observed {
     pub prompts: Vec<Entry<Prompt>>,
     /// Its resource templates.
     pub resource_templates: Vec<Entry<ResourceTemplate>>,
-    /// Whether it offers resources.
-    pub resources: bool,
+    /// How many resources the first page of their list names. They are live data: only whether there are any counts.
+    pub resources: usize,
     /// Items that were left out.
     pub quarantined: Vec<Quarantined>,
     /// Things that a person should know: a list that failed, a cursor that repeated.

@@ -73,7 +73,7 @@ fn lock_server(plan: &Plan, server: &Server, observed: &Observed, before: Option
             observed.resource_templates.clone(),
             before.map(|before| &before.resource_templates),
         ),
-        resources: observed.resources,
+        resources: observed.resources > 0,
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use mcplan_compiler::Compilation;
 use mcplan_compiler::plan::Budget;
 use mcplan_compiler::prompt_template::Template;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::caller;
@@ -18,7 +18,7 @@ use crate::core::caller::Caller;
 use crate::core::session::{Disclosure, DisclosureSetting};
 use crate::core::tokens;
 use crate::runtime::connection::Context;
-use crate::runtime::executor::{Executor, SHUTDOWN};
+use crate::runtime::executor::{Executor, SWEEP};
 use crate::runtime::places::Places;
 use crate::runtime::process;
 use crate::runtime::program::Program;
@@ -101,7 +101,7 @@ impl Run {
         let outcome = runtime.block_on(self.serve(project, program, caller));
         // A read of stdin that waits in a thread must not keep us.
         runtime.shutdown_background();
-        process::sweep(std::time::Duration::from_secs(2));
+        process::sweep(SWEEP);
         outcome
     }
 
@@ -121,17 +121,17 @@ impl Run {
         let following = self.follow(&project, &executor)?;
         let streams = rmcp::transport::stdio_pipes();
         let mut serving = std::pin::pin!(mcp::serve(executor.clone(), disclosure, caller, streams, stop.clone()));
-        let (served, within) = tokio::select! {
-            served = &mut serving => (served, SHUTDOWN),
+        let (served, asked) = tokio::select! {
+            served = &mut serving => (served, Instant::now()),
             _ = signals.stop() => {
                 let asked = Instant::now();
                 stop.cancel();
-                // Calls had their time while they were drained; half of what is left here is for calls too.
-                (serving.await, mcp::DRAIN.saturating_sub(asked.elapsed()) * 2)
+                // Requests in flight are answered first; the time that it takes is theirs, and nobody gets it twice.
+                (serving.await, asked)
             }
         };
         following.abort();
-        executor.shutdown(within).await;
+        executor.shutdown(asked).await;
         // It has nothing left to do; a panic in it has been printed.
         let _ended = task.await;
         match served {

@@ -1,7 +1,7 @@
 //! Old plan × new plan → what has to happen to connections. Only a server whose connection would differ is touched.
 
 use mcplan_compiler::name::ServerName;
-use mcplan_compiler::plan::{Plan, Replace, Server};
+use mcplan_compiler::plan::{Limits, Plan, Replace, Server};
 
 /// One thing to do, in the order of the new plan; stops come first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,9 +46,10 @@ fn connection<'a>(plan: &'a Plan, server: &'a Server) -> impl PartialEq + 'a {
         plan.enabled && server.enabled,
         &server.launch,
         &server.when_env,
-        &server.limits,
+        // How much of a result is shown is nothing to a connection.
+        Limits { max_result_chars: 0, ..server.limits },
         &server.reconnect,
-        server.required,
+        (server.persistent_sessions, server.connect, server.idle_stop_seconds),
     )
 }
 

@@ -28,6 +28,8 @@ pub struct Health {
     pub attempts: u32,
     /// Whether its tools are known, or it was tried once and failed.
     pub settled: bool,
+    /// Whether it announces changes of its lists too often to follow each.
+    pub unstable: bool,
     /// Tools of its list that can't be used.
     pub quarantined: Vec<Quarantined>,
     /// What a person should know.

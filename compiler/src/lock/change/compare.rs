@@ -46,7 +46,7 @@ impl<'a> Found<'a> {
             apart,
             prompts: &observed.prompts,
             resource_templates: &observed.resource_templates,
-            resources: observed.resources,
+            resources: observed.resources > 0,
         }
     }
 }

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Close, Closed, Connection, Event, Inner, Service};
+use super::{Attempt, Close, Closed, Connection, Event, Inner, Service};
 use crate::runtime::process::{self, Exit, Tail};
 use crate::runtime::secrets::Mask;
 use crate::runtime::transport::http::Watch;
@@ -35,8 +35,8 @@ pub(super) struct Attended {
     /// Cancelled by the transport at the end of its stream.
     pub(super) closed: CancellationToken,
     pub(super) watch: Option<Arc<Watch>>,
-    /// Cancelled by whoever no longer wants the connection that is being made.
-    pub(super) given_up: CancellationToken,
+    /// The attempt that makes the connection.
+    pub(super) attempt: Attempt,
     tail: Tail,
     stderr: Option<Reading>,
 }
@@ -83,7 +83,7 @@ impl Attended {
             notices: Arc::default(),
             closed: CancellationToken::new(),
             watch: None,
-            given_up: CancellationToken::new(),
+            attempt: Attempt::default(),
             tail: Tail::default(),
             stderr: None,
         }

@@ -64,7 +64,7 @@ impl Inner {
         if capabilities.resources.is_some() {
             let items = self.list(&TEMPLATES, step, &mut observed.warnings).await?;
             observed.resource_templates = entries::<ResourceTemplate>(&items, &mut observed.quarantined);
-            observed.resources = !self.list(&RESOURCES, step, &mut observed.warnings).await?.is_empty();
+            observed.resources = self.list(&RESOURCES, step, &mut observed.warnings).await?.len();
         }
         if observed.tools_unknown.is_none() {
             self.learn(&observed);

@@ -31,7 +31,7 @@ pub use crate::runtime::transport::tap::{Kind, Progress};
 pub use call::Operation;
 pub use discover::{ITEMS_MAX, PAGES_MAX};
 pub use error::{CallError, ConnectError, Limit, Step};
-pub use open::{connect, connect_unless};
+pub use open::{Attempt, connect, connect_unless};
 
 use crate::runtime::process::Exit;
 use crate::runtime::secrets::{Mask, Sources};

@@ -42,10 +42,19 @@ pub async fn connect(
     context: &Context,
     events: mpsc::Sender<Event>,
 ) -> Result<(Connection, Observed), ConnectError> {
-    connect_unless(server, context, events, CancellationToken::new()).await
+    connect_unless(server, context, events, Attempt::default()).await
 }
 
-/// The same, until `given_up` is cancelled; then a process that was started is ended as gently as one that is ready.
+/// An attempt to connect, as it can be followed and influenced from outside.
+#[derive(Clone, Debug, Default)]
+pub struct Attempt {
+    /// Cancelled by whoever no longer wants the connection.
+    pub given_up: CancellationToken,
+    /// Cancelled once `initialize` is answered; what is left are the lists.
+    pub initialized: CancellationToken,
+}
+
+/// The same, until `attempt` is given up; then a process that was started is ended as gently as one that is ready.
 ///
 /// # Errors
 /// The same, and [`ConnectError::GivenUp`].
@@ -53,7 +62,7 @@ pub async fn connect_unless(
     server: &Server,
     context: &Context,
     events: mpsc::Sender<Event>,
-    given_up: CancellationToken,
+    attempt: Attempt,
 ) -> Result<(Connection, Observed), ConnectError> {
     if matches!(server.launch, Launch::Sse(_) | Launch::Websocket(_)) {
         let transport = server.launch.kind().as_str();
@@ -67,14 +76,14 @@ pub async fn connect_unless(
                 server: server.name.clone(),
                 cause: mask.apply(&error.to_string()).into_owned(),
             })?;
-            over_process(server, mask, spawned, events, given_up).await
+            over_process(server, mask, spawned, events, attempt).await
         }
         Opened::Http { url, headers } => {
             tokio::select! {
                 biased;
                 // There is no process to be gentle with.
-                () = given_up.cancelled() => Err(ConnectError::GivenUp { server: server.name.clone() }),
-                connected = over_http(server, context, mask, (&url, &headers), events) => connected,
+                () = attempt.given_up.cancelled() => Err(ConnectError::GivenUp { server: server.name.clone() }),
+                connected = over_http(server, context, mask, (&url, &headers), (events, &attempt)) => connected,
             }
         }
     }
@@ -135,10 +144,10 @@ async fn over_process(
     mask: Mask,
     (child, pipes): (process::Child, process::Pipes),
     events: mpsc::Sender<Event>,
-    given_up: CancellationToken,
+    attempt: Attempt,
 ) -> Result<(Connection, Observed), ConnectError> {
     let mut attended = Attended::process(child, pipes.stderr, &mask, &events);
-    attended.given_up = given_up;
+    attended.attempt = attempt;
     over_streams(server, mask, (pipes.stdout, pipes.stdin), attended, events).await
 }
 
@@ -184,7 +193,7 @@ async fn over_http(
     context: &Context,
     mask: Mask,
     (url, headers): (&SecretString, &BTreeMap<String, SecretString>),
-    events: mpsc::Sender<Event>,
+    (events, attempt): (mpsc::Sender<Event>, &Attempt),
 ) -> Result<(Connection, Observed), ConnectError> {
     let name = || server.name.clone();
     let parsed = reqwest::Url::parse(url.expose_secret());
@@ -200,7 +209,8 @@ async fn over_http(
     let client = context.http().map_err(|cause| ConnectError::Protocol { server: name(), cause })?;
     let (notices, watch) = (Arc::new(Notices::default()), Arc::new(Watch::default()));
     let transport = http::transport(client, url, headers, notices.clone(), watch.clone())?;
-    let attended = Attended::remote(notices, watch);
+    let mut attended = Attended::remote(notices, watch);
+    attended.attempt = attempt.clone();
     establish(server, mask, transport, attended, events).await
 }
 
@@ -244,6 +254,7 @@ async fn establish<T: Transport<RoleClient> + 'static>(
     let over = CancellationToken::new();
     let ready = async {
         let service = Host.serve(transport).await.map_err(|error| Failed::Initialize(Box::new(error)))?;
+        attended.attempt.initialized.cancel();
         let version = service.peer_info().map(|info| info.protocol_version.clone()).unwrap_or_default();
         if !version.has_initialize() || !ProtocolVersion::KNOWN_VERSIONS.contains(&version) {
             return Err(Failed::Version(version.to_string()));
@@ -277,7 +288,7 @@ async fn establish<T: Transport<RoleClient> + 'static>(
         biased;
         result = ready => result,
         () = attend::exited(&attended.child) => Err(Failed::Exited),
-        () = attended.given_up.cancelled() => Err(Failed::GivenUp),
+        () = attended.attempt.given_up.cancelled() => Err(Failed::GivenUp),
         () = sleep_until(deadline) => Err(Failed::Clock),
     };
     match result {

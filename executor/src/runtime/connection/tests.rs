@@ -158,7 +158,7 @@ async fn lists_and_results_come_through_as_they_are() {
     assert!(observed.tools[0].raw.get().contains(r#""execution":{"n":1.50}"#));
     assert_eq!(observed.quarantined.iter().map(|item| item.name.as_str()).collect::<Vec<_>>(), ["bad", "(no name)"]);
     assert_eq!(observed.resource_templates.len(), 1);
-    assert!(observed.resources);
+    assert_eq!(observed.resources, 1);
     assert_eq!(observed.introduction.instructions.as_deref(), Some("be nice"));
     assert_eq!(observed.warnings.len(), 1);
     assert!(observed.warnings[0].starts_with("prompts/list failed, so the list is empty: server `fake`"));

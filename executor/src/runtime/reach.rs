@@ -1,0 +1,150 @@
+//! From a call that the gate allowed to the connection that it is made on: waits for a server that is being connected,
+//! has a lazy one connected, and opens a session where none is kept.
+
+use mcplan_compiler::name::ServerName;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::connection::Connection;
+use super::executor::{CallError, Executor, after};
+use super::flights::{Flight, Refused};
+use super::server::session::Lent;
+use super::view::{Link, View};
+use crate::core::catalog::CatalogTool;
+use crate::core::gate::Call;
+use crate::core::lifecycle::{Epoch, Rest, State};
+
+/// What a call needs while it lasts. Dropped before its connection is, the call may find itself cut off.
+#[derive(Debug)]
+pub(super) struct Reached {
+    pub(super) connection: Connection,
+    _flight: Flight,
+    _lent: Option<Lent>,
+}
+
+/// A call on its way.
+struct Way<'a> {
+    executor: &'a Executor,
+    call: &'a Call,
+    flight: Option<Flight>,
+    /// The attempt after which we asked for another one.
+    wanted: Option<Epoch>,
+}
+
+/// Where a call stands at one moment.
+enum Stand {
+    Connected(Connection),
+    /// A session can be opened by this link.
+    Session(Link),
+    Wait,
+}
+
+impl Executor {
+    /// The connection for a call, and what keeps it open.
+    pub(super) async fn reach(&self, call: &Call) -> Result<Reached, CallError> {
+        let (mut views, began) = (self.views.clone(), Instant::now());
+        let mut way = Way { executor: self, call, flight: None, wanted: None };
+        let mut waited = false;
+        loop {
+            let view = views.borrow_and_update().clone();
+            let stand = way.stand(&view).map_err(|error| *error)?;
+            match (stand, way.flight.take()) {
+                (Stand::Connected(connection), Some(flight)) => {
+                    if waited && !offers(&view, call) {
+                        return Err(CallError::NoLongerOffered { server: call.server.clone() });
+                    }
+                    return Ok(Reached { connection, _flight: flight, _lent: None });
+                }
+                (Stand::Session(link), Some(flight)) => return way.open(&link, flight).await,
+                (_, flight) => way.flight = flight,
+            }
+            waited = true;
+            let server = view.snapshot.plan.server(call.server.as_str());
+            let seconds = server.map_or(20.0, |server| server.limits.timeout_seconds);
+            let closed = async {
+                match &way.flight {
+                    Some(flight) => flight.closed().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                changed = views.changed() => if changed.is_err() {
+                    return Err(down(&call.server, "stopped", None));
+                },
+                // Whoever ends it waits for us, and we wait for another one.
+                () = closed => way.flight = None,
+                () = tokio::time::sleep_until(after(began, seconds)) => {
+                    return Err(CallError::NotReady { server: call.server.clone(), seconds });
+                }
+            }
+        }
+    }
+}
+
+impl Way<'_> {
+    fn stand(&mut self, view: &View) -> Result<Stand, Box<CallError>> {
+        let name = &self.call.server;
+        let (Some(link), Some(health)) = (view.links.get(name), view.snapshot.health.get(name)) else {
+            return Err(down(name, "no longer in the plan", None).into());
+        };
+        if self.flight.as_ref().is_none_or(|flight| !flight.is_of(&link.flights)) {
+            self.wanted = None;
+            self.flight = match link.flights.begin() {
+                Ok(flight) => Some(flight),
+                Err(Refused::Busy(most)) => return Err(CallError::Busy { server: name.clone(), most }.into()),
+                // Another one is about to take its place.
+                Err(Refused::Closed) => None,
+            };
+        }
+        let Some(flight) = &self.flight else { return Ok(Stand::Wait) };
+        if let Some(connection) = &link.connection {
+            // Left or lost between the view and now; the next view tells.
+            let is_over = !flight.may_use(link.epoch) || connection.ended().is_some();
+            return Ok(if is_over { Stand::Wait } else { Stand::Connected(connection.clone()) });
+        }
+        match &health.state {
+            State::Ready { .. } if link.sessions.is_some() => Ok(Stand::Session(link.clone())),
+            State::Configured(Rest::Starting) | State::Connecting { .. } | State::Ready { .. } => Ok(Stand::Wait),
+            _ if link.wakes && self.wanted.is_none() => {
+                self.wanted = Some(link.epoch);
+                link.bell.want();
+                Ok(Stand::Wait)
+            }
+            // It hasn't been heard yet; the view changed for another reason.
+            _ if self.wanted == Some(link.epoch) => Ok(Stand::Wait),
+            state @ State::Waiting { .. } => Err(down(name, "down and will be tried again", state.cause()).into()),
+            state => Err(down(name, state.word(), state.cause()).into()),
+        }
+    }
+
+    /// A session for this call alone. What the server says at its beginning may be news, so the call is looked at again.
+    async fn open(&self, link: &Link, flight: Flight) -> Result<Reached, CallError> {
+        let stopped = || down(&self.call.server, "stopped", None);
+        let (reply, answer) = oneshot::channel();
+        let sessions = link.sessions.as_ref().ok_or_else(stopped)?;
+        sessions.send(reply).await.map_err(|_| stopped())?;
+        let lent = answer.await.map_err(|_| stopped())?.map_err(Box::new)?;
+        let knows = |view: &View| {
+            let of_now = view.links.get(&self.call.server).filter(|now| flight.is_of(&now.flights));
+            of_now.is_none_or(|now| now.seen >= lent.seen)
+        };
+        let mut views = self.executor.views.clone();
+        let view = views.wait_for(|view| knows(view)).await.map_err(|_| stopped())?.clone();
+        if !offers(&view, self.call) {
+            return Err(CallError::NoLongerOffered { server: self.call.server.clone() });
+        }
+        Ok(Reached { connection: lent.connection.clone(), _flight: flight, _lent: Some(lent) })
+    }
+}
+
+/// What was allowed may have been so by the lock alone, before the server said anything.
+fn offers(view: &View, call: &Call) -> bool {
+    let catalog = &view.snapshot.catalog;
+    let is_it = |tool: &CatalogTool| tool.server == call.server && tool.entry.known.name == call.tool;
+    // Names may have changed meanwhile, so the tool itself is what counts.
+    catalog.tool(call.exposed.as_str()).is_some_and(is_it) || catalog.tools().iter().any(is_it)
+}
+
+fn down(server: &ServerName, state: &'static str, cause: Option<String>) -> CallError {
+    CallError::Down { server: server.clone(), state, cause }
+}
