@@ -70,13 +70,7 @@ pub enum Reason {
 /// # Errors
 /// When no tool of that name is offered.
 pub fn gate(catalog: &Catalog, asked: Asked) -> Result<Allowed<Call>, Denied> {
-    let Some(tool) = catalog.tool(&asked.name) else {
-        let reason = match catalog.hidden(&asked.name) {
-            Some((server, why)) => Reason::Hidden(server.clone(), why.clone()),
-            None => Reason::Unknown,
-        };
-        return Err(Denied { name: shown(&asked.name), reason });
-    };
+    let Some(tool) = catalog.tool(&asked.name) else { return Err(denied(catalog, &asked.name)) };
     Ok(Allowed(Call {
         server: tool.server.clone(),
         tool: tool.entry.known.name.clone(),
@@ -85,6 +79,27 @@ pub fn gate(catalog: &Catalog, asked: Asked) -> Result<Allowed<Call>, Denied> {
         arguments: asked.arguments,
         meta: asked.meta,
     }))
+}
+
+/// Decides again about a call that was allowed by an earlier catalog: a server that has been connected meanwhile may not
+/// say any more what was known of it.
+///
+/// # Errors
+/// When the same tool of the same server is no longer offered under that name.
+pub fn still_allowed(catalog: &Catalog, call: &Call) -> Result<(), Denied> {
+    let name = call.exposed.as_str();
+    if catalog.tool(name).is_some_and(|tool| tool.server == call.server && tool.entry.known.name == call.tool) {
+        return Ok(());
+    }
+    Err(denied(catalog, name))
+}
+
+fn denied(catalog: &Catalog, name: &str) -> Denied {
+    let reason = match catalog.hidden(name) {
+        Some((server, why)) => Reason::Hidden(server.clone(), why.clone()),
+        None => Reason::Unknown,
+    };
+    Denied { name: shown(name), reason }
 }
 
 /// A name from outside as messages and logs show it.

@@ -16,7 +16,7 @@ use super::program::Program;
 use super::server::Until;
 use super::supervisor::{Message, Reloaded, Supervisor};
 use super::view::View;
-use crate::core::gate::{Allowed, Call};
+use crate::core::gate::{Allowed, Call, Denied};
 use crate::core::results::{self, Cap};
 use crate::event::Event;
 
@@ -66,15 +66,12 @@ pub enum CallError {
         /// The bound.
         most: usize,
     },
+    /// The server has been connected meanwhile, and what it says now is not offered.
+    #[error(transparent)]
+    Denied(#[from] Denied),
     /// A new plan denies a call that was in flight.
     #[error("stopped: a new plan no longer offers this tool")]
     NoLongerAllowed,
-    /// The server that was connected for the call has another list, and the tool isn't on it.
-    #[error("the server {server} no longer offers this tool")]
-    NoLongerOffered {
-        /// Which.
-        server: ServerName,
-    },
     /// A session of its own couldn't be opened for the call.
     #[error(transparent)]
     Session(#[from] Box<connection::ConnectError>),

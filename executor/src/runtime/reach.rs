@@ -10,8 +10,7 @@ use super::executor::{CallError, Executor, after};
 use super::flights::{Flight, Refused};
 use super::server::session::Lent;
 use super::view::{Link, View};
-use crate::core::catalog::CatalogTool;
-use crate::core::gate::Call;
+use crate::core::gate::{Call, still_allowed};
 use crate::core::lifecycle::{Epoch, Rest, State};
 
 /// What a call needs while it lasts. Dropped before its connection is, the call may find itself cut off.
@@ -44,21 +43,18 @@ impl Executor {
     pub(super) async fn reach(&self, call: &Call) -> Result<Reached, CallError> {
         let (mut views, began) = (self.views.clone(), Instant::now());
         let mut way = Way { executor: self, call, flight: None, wanted: None };
-        let mut waited = false;
         loop {
             let view = views.borrow_and_update().clone();
             let stand = way.stand(&view).map_err(|error| *error)?;
             match (stand, way.flight.take()) {
                 (Stand::Connected(connection), Some(flight)) => {
-                    if waited && !offers(&view, call) {
-                        return Err(CallError::NoLongerOffered { server: call.server.clone() });
-                    }
+                    // The connection and what was made of the server's words come in one view.
+                    still_allowed(&view.snapshot.catalog, call)?;
                     return Ok(Reached { connection, _flight: flight, _lent: None });
                 }
                 (Stand::Session(link), Some(flight)) => return way.open(&link, flight).await,
                 (_, flight) => way.flight = flight,
             }
-            waited = true;
             let server = view.snapshot.plan.server(call.server.as_str());
             let seconds = server.map_or(20.0, |server| server.limits.timeout_seconds);
             let closed = async {
@@ -130,19 +126,9 @@ impl Way<'_> {
         };
         let mut views = self.executor.views.clone();
         let view = views.wait_for(|view| knows(view)).await.map_err(|_| stopped())?.clone();
-        if !offers(&view, self.call) {
-            return Err(CallError::NoLongerOffered { server: self.call.server.clone() });
-        }
+        still_allowed(&view.snapshot.catalog, self.call)?;
         Ok(Reached { connection: lent.connection.clone(), _flight: flight, _lent: Some(lent) })
     }
-}
-
-/// What was allowed may have been so by the lock alone, before the server said anything.
-fn offers(view: &View, call: &Call) -> bool {
-    let catalog = &view.snapshot.catalog;
-    let is_it = |tool: &CatalogTool| tool.server == call.server && tool.entry.known.name == call.tool;
-    // Names may have changed meanwhile, so the tool itself is what counts.
-    catalog.tool(call.exposed.as_str()).is_some_and(is_it) || catalog.tools().iter().any(is_it)
 }
 
 fn down(server: &ServerName, state: &'static str, cause: Option<String>) -> CallError {

@@ -205,7 +205,7 @@ impl Handler {
         arguments: Map<String, Value>,
         context: &RequestContext<RoleServer>,
     ) -> Result<String, ErrorData> {
-        let asked = Asked { name: name.clone(), arguments, meta: passed_meta(context) };
+        let asked = Asked { name, arguments, meta: passed_meta(context) };
         let (snapshot, allowed) = self.allow(asked).await?;
         let token = context.meta.get_progress_token();
         let (progress, forwarded) = forward(token, context.peer.clone());
@@ -219,13 +219,7 @@ impl Handler {
             Err(CallError::Connection(ConnectionError::Server { code, message, data, .. })) => {
                 Err(ErrorData::new(ErrorCode(code), message, data))
             }
-            Err(error @ CallError::NoLongerOffered { .. }) => {
-                // Refused as if it had been asked for only now.
-                match gate(&self.snapshot().catalog, Asked { name, ..Asked::default() }) {
-                    Err(denied) => Err(refuse(&denied)),
-                    Ok(_) => Ok(text_result(&error.to_string(), true)),
-                }
-            }
+            Err(CallError::Denied(denied)) => Err(refuse(&denied)),
             // The tool may work the next time, so the model is told rather than the client alone.
             Err(error) => Ok(text_result(&error.to_string(), true)),
         }
