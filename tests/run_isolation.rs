@@ -193,63 +193,6 @@ fn a_call_that_takes_too_long_says_which_limit_it_was() {
     client.end();
 }
 
-/// A slot is held until `initialize` is answered, so with one slot nobody starts before the one before has said hello.
-#[test]
-fn only_so_many_servers_are_connected_at_a_time() {
-    let project = Project::new("");
-    let log = project.path("log");
-    let servers: Vec<_> = (0..4)
-        .map(|number| scripted(&format!("s{number}"), &json!({ "tools": ["x"], "log": log }), eager(json!({}))))
-        .collect();
-    project.write("config.yml", &config(&servers, json!({ "mcp": { "concurrency": { "stdio": 1 } } })));
-    let mut client = Client::start(&project, &[]);
-    assert_eq!(client.names().len(), 4);
-    // Without what comes when all of it ends.
-    let log = project.read("log");
-    client.end();
-    let steps = log.lines().map(|line| if line.starts_with("start ") { "start" } else { line });
-    let steps: Vec<_> = steps.filter(|line| *line == "start" || line.contains(r#""initialize""#)).collect();
-    let one_by_one = steps.chunks(2).all(|pair| pair[0] == "start" && pair[1].contains("initialize"));
-    assert!(one_by_one && steps.len() == 8, "{log}");
-}
-
-/// What is slow to list its tools costs only itself.
-#[test]
-fn a_server_that_lists_slowly_keeps_nobody_from_starting() {
-    let project = Project::new("");
-    let gate = project.pipe("gate");
-    let servers = [
-        scripted("slow", &json!({ "tools": ["echo"], "list_gate": gate }), eager(json!({}))),
-        scripted("next", &json!({ "tools": ["echo"] }), eager(json!({}))),
-    ];
-    project.write("config.yml", &config(&servers, json!({ "mcp": { "concurrency": { "stdio": 1 } } })));
-    let mut client = Client::start(&project, &[]);
-    assert_eq!(client.text("mcp__next__echo", json!({})), "{}");
-    assert!(!client.log().contains("server.connected: slow"), "{}", client.log());
-    release(&gate);
-    assert_eq!(client.text("mcp__slow__echo", json!({})), "{}");
-    client.end();
-}
-
-/// Its clock starts when it is its turn, however long the others took.
-#[test]
-fn waiting_for_a_slot_is_not_held_against_a_server() {
-    let mut servers: Vec<_> = (0..3)
-        .map(|number| {
-            scripted(&format!("deaf{number}"), &json!({ "deaf": true }), eager(json!({ "timeout_seconds": 1 })))
-        })
-        .collect();
-    servers.push(scripted("last", &json!({ "tools": ["echo"] }), eager(json!({ "timeout_seconds": 2 }))));
-    let project = Project::new(&config(&servers, json!({ "mcp": { "concurrency": { "stdio": 1 } } })));
-    let client = Client::start(&project, &[]);
-    for deaf in ["deaf0", "deaf1", "deaf2"] {
-        client.logged(&format!("server.connect_failed: {deaf}: "), 0);
-    }
-    client.logged("server.connected: last", 0);
-    assert!(!client.log().contains("server.connect_failed: last"), "{}", client.log());
-    client.end();
-}
-
 /// With a lock, the list is there before anything is connected, and is the same bytes afterwards.
 #[test]
 fn a_locked_list_needs_no_connection_and_keeps_its_bytes() {

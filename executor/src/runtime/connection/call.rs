@@ -21,6 +21,7 @@ use super::{Connection, Inner};
 use crate::core::gate::{Allowed, Call};
 use crate::runtime::transport::http::{HttpError, Repeatable};
 use crate::runtime::transport::raw::{self, Stand};
+use crate::runtime::transport::stdio::Unread;
 use crate::runtime::transport::tap::{Progress, Watcher};
 
 /// Progress that waits for a slow caller before some is left out.
@@ -234,6 +235,7 @@ impl Inner {
                     CallError::Lost { server, reason: self.mask.apply(&cause).into_owned() }
                 }
                 Some(error) => CallError::Http { server, cause: self.mask.apply_excerpt(&error.to_string()) },
+                None if is_unread(&error) => CallError::Unread { server, cause: Unread.to_string() },
                 None if self.process => self.lost().await,
                 None => CallError::Http { server, cause: self.mask.apply_excerpt(&error.error.to_string()) },
             },
@@ -270,6 +272,12 @@ async fn until(at: Option<Instant>) {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
     }
+}
+
+/// Whether a message was refused because a process doesn't read what it is sent.
+fn is_unread(error: &DynamicTransportError) -> bool {
+    let error = error.error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    error.is_some_and(|error| error.is::<Unread>())
 }
 
 /// What our HTTP client said, inside what rmcp made of it.

@@ -116,8 +116,10 @@ pub enum ConnectError {
     },
     /// It took longer than it may.
     #[error(
-        "server `{server}` was not ready within {seconds} s: it timed out while {}; if it needs longer, raise its `timeout_seconds`{}",
+        "server `{server}` was not ready within {seconds} s{}: it timed out while {}; if it needs longer, {}{}",
+        if *.at_least { ", the least that a lock gives" } else { "" },
         .step.doing(),
+        if *.at_least { format!("set its `timeout_seconds` to more than {seconds}") } else { "raise its `timeout_seconds`".to_owned() },
         last_words(.stderr)
     )]
     TimedOut {
@@ -127,6 +129,8 @@ pub enum ConnectError {
         step: Step,
         /// The limit.
         seconds: f64,
+        /// Whether that is more than its `timeout_seconds`, because a first start may take longer.
+        at_least: bool,
         /// Its last lines on stderr.
         stderr: Vec<String>,
     },
@@ -338,6 +342,14 @@ pub enum CallError {
         /// The server.
         server: ServerName,
     },
+    /// Too much that was sent before waits for a process that doesn't read.
+    #[error("server `{server}` is busy: {cause}; the call was not sent")]
+    Unread {
+        /// The server.
+        server: ServerName,
+        /// How much.
+        cause: String,
+    },
     /// The answer is longer than 16 MiB.
     #[error("the answer of server `{server}` is longer than 16 MiB, so it was thrown away")]
     TooLong {
@@ -360,4 +372,37 @@ pub enum CallError {
         /// What is wrong.
         cause: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server() -> ServerName {
+        ServerName::new("s").unwrap()
+    }
+
+    #[test]
+    fn every_limit_is_named_with_what_raises_it() {
+        let call = |limit| CallError::TimedOut { server: server(), limit, seconds: 5.0 }.to_string();
+        assert_eq!(
+            [Limit::Call, Limit::Idle, Limit::Request].map(call),
+            [
+                "server `s` did not answer within 5 s, so the call was stopped; raise `call_timeout_seconds` for this server if it needs longer",
+                "server `s` gave neither answer nor progress within 5 s, so the call was stopped; raise `idle_timeout_seconds` for this server if it needs longer",
+                "server `s` did not answer within 5 s, so the call was stopped; raise `request_timeout_seconds` for this server if it needs longer",
+            ]
+        );
+        let connect = |at_least| {
+            let (step, stderr) = (Step::Tools, vec!["warming up".to_owned()]);
+            ConnectError::TimedOut { server: server(), step, seconds: 120.0, at_least, stderr }.to_string()
+        };
+        assert_eq!(
+            [false, true].map(connect),
+            [
+                "server `s` was not ready within 120 s: it timed out while listing its tools; if it needs longer, raise its `timeout_seconds`; its last words: warming up",
+                "server `s` was not ready within 120 s, the least that a lock gives: it timed out while listing its tools; if it needs longer, set its `timeout_seconds` to more than 120; its last words: warming up",
+            ]
+        );
+    }
 }

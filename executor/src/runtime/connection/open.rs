@@ -329,7 +329,10 @@ async fn explain(server: &Server, mask: &Mask, failed: Failed, step: Step, atten
     }
     let masked = |text: &str| mask.apply(text).into_owned();
     match failed {
-        Failed::Clock => ConnectError::TimedOut { server: name, step, seconds: server.limits.timeout_seconds, stderr },
+        Failed::Clock => {
+            let seconds = server.limits.timeout_seconds;
+            ConnectError::TimedOut { server: name, step, seconds, at_least: false, stderr }
+        }
         Failed::Version(version) => ConnectError::Version { server: name, version: masked(&version) },
         Failed::Initialize(error) => match *error {
             ClientInitializeError::JsonRpcError(error) => {

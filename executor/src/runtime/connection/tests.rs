@@ -249,6 +249,19 @@ async fn each_limit_says_its_name_and_stops_the_server_too() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_read_is_busy_before_our_memory_is_full() {
+    let (connection, _fake, _events) = connected(json!({})).await;
+    let call = tool_call("slow", json!({ "text": "x".repeat(8 << 20) }));
+    let calls = (0..10).map(|_| connection.send(&call, Caller::default()));
+    let mut calls: futures::stream::FuturesUnordered<_> = calls.collect();
+    let first = futures::StreamExt::next(&mut calls).await.unwrap();
+    assert_eq!(
+        first.unwrap_err().to_string(),
+        "server `fake` is busy: it does not read what it is sent; 64 MiB wait for it; the call was not sent"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_caller_that_stops_or_goes_away_cancels() {
     let (connection, mut fake, _events) = connected(json!({})).await;
     let call = tool_call("slow", json!({}));
