@@ -121,14 +121,19 @@ impl Run {
         let following = self.follow(&project, &executor)?;
         let streams = rmcp::transport::stdio_pipes();
         let mut serving = std::pin::pin!(mcp::serve(executor.clone(), disclosure, caller, streams, stop.clone()));
-        let (served, asked) = tokio::select! {
-            served = &mut serving => (served, Instant::now()),
-            _ = signals.stop() => {
-                let asked = Instant::now();
-                stop.cancel();
-                // Requests in flight are answered first; the time that it takes is theirs, and nobody gets it twice.
-                (serving.await, asked)
-            }
+        let mut served = None;
+        tokio::select! {
+            result = &mut serving => served = Some(result),
+            _ = signals.stop() => {}
+            // The client has hung up.
+            () = stop.cancelled() => {}
+        }
+        let asked = Instant::now();
+        stop.cancel();
+        let served = match served {
+            Some(served) => served,
+            // Requests in flight are answered first; the time that it takes is theirs, and nobody gets it twice.
+            None => serving.await,
         };
         following.abort();
         executor.shutdown(asked).await;

@@ -134,3 +134,80 @@ impl Way<'_> {
 fn down(server: &ServerName, state: &'static str, cause: Option<String>) -> CallError {
     CallError::Down { server: server.clone(), state, cause }
 }
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use futures::FutureExt as _;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::core::catalog::Catalog;
+    use crate::core::catalog::tests::{listings, plan};
+    use crate::core::gate::{Allowed, Asked, gate};
+    use crate::runtime::connection::Context;
+    use crate::runtime::program::tests::program;
+    use crate::runtime::supervisor::CALLS_MAX;
+
+    /// A server that never says anything, and a call that the gate allowed by what was known of it before.
+    fn mute(more: &str) -> (Executor, Allowed<Call>) {
+        let config =
+            format!("mcp_servers: [{{ name: a, command: sh, args: ['-c', 'while read -r line; do :; done']{more} }}]");
+        let catalog = Catalog::build(&plan(&config), &listings(&[("a", &["t"])]));
+        let allowed = gate(&catalog, Asked { name: "mcp__a__t".to_owned(), ..Asked::default() }).unwrap();
+        (Executor::start(program(&config), Context::of_process("/")).0, allowed)
+    }
+
+    #[tokio::test]
+    async fn a_server_has_so_many_calls_and_is_busy_for_the_next() {
+        let (executor, allowed) = mute("");
+        let call = || executor.call(&allowed, None, CancellationToken::new()).boxed();
+        let mut waiting: Vec<_> = (0..CALLS_MAX).map(|_| call()).collect();
+        assert!(waiting.iter_mut().all(|call| call.now_or_never().is_none()));
+        assert_eq!(
+            call().await.unwrap_err().to_string(),
+            "the server a is busy: 256 calls are in flight or wait for it, which is the most; try again when some of them have ended"
+        );
+        waiting.pop();
+        assert!(call().now_or_never().is_none(), "there is room again");
+        drop(waiting);
+        executor.shutdown(Instant::now()).await;
+    }
+
+    /// Under a clock that passes at once while nothing is to be done.
+    #[tokio::test(start_paused = true)]
+    async fn a_call_waits_as_long_as_its_server_may_take() {
+        let (executor, allowed) = mute(", connect: lazy, timeout_seconds: 7");
+        let began = Instant::now();
+        let told = executor.call(&allowed, None, CancellationToken::new()).await.unwrap_err().to_string();
+        assert_eq!(began.elapsed().as_secs(), 7);
+        // Whichever of the two clocks is first.
+        assert!(told.contains("timeout_seconds") && told.contains("7 s"), "{told}");
+        executor.shutdown(Instant::now()).await;
+    }
+
+    /// A task that had something to do all the time would keep the clock from passing.
+    #[tokio::test(start_paused = true)]
+    async fn whatever_state_a_server_is_in_its_task_rests() {
+        let absent = "command: no-such-command-anywhere";
+        let busy = [
+            absent.to_owned(),
+            format!("{absent}, connect: lazy"),
+            format!("{absent}, connect: lazy, idle_stop_seconds: 1, restart: on_call"),
+            format!("{absent}, persistent_sessions: false"),
+            format!("{absent}, enabled: false"),
+            format!("{absent}, when: {{ env: [NOT_SET_ANYWHERE] }}"),
+        ];
+        let servers = busy.iter().enumerate().map(|(at, entry)| format!("{{ name: s{at}, {entry} }}"));
+        let config = format!("mcp_servers: [{}]", servers.collect::<Vec<_>>().join(", "));
+        let (executor, _task) = Executor::start(program(&config), Context::new(BTreeMap::new(), "/"));
+        executor.settled().await;
+        let words: Vec<_> = executor.view().snapshot.health.values().map(|health| health.state.word()).collect();
+        assert_eq!(words, ["failed", "failed", "failed", "failed", "parked", "unmet"]);
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        executor.shutdown(Instant::now()).await;
+    }
+}

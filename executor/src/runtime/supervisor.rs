@@ -302,3 +302,38 @@ impl Supervisor {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::executor::{SHUTDOWN, SWEEP};
+    use crate::runtime::program::tests::program;
+    use tokio::time::Instant;
+
+    /// A supervisor without servers, and how long its shutdown takes when `task` is among what it waits for.
+    async fn shutdown_with(task: impl Future<Output = ()> + Send + 'static, asked: Duration) -> Duration {
+        let context = Arc::new(Context::new(BTreeMap::new(), "/"));
+        let (mut supervisor, _views) = Supervisor::start(program("mcp_servers: []"), context);
+        supervisor.tasks.spawn(task);
+        let (messages, inbox) = mpsc::channel(1);
+        let running = tokio::spawn(supervisor.run(inbox));
+        let began = Instant::now();
+        let asked = began - asked;
+        let (reply, answer) = oneshot::channel();
+        let until = Until { calls: asked + SHUTDOWN / 2, end: asked + SHUTDOWN - SWEEP };
+        messages.send(Message::Shutdown(until, reply)).await.unwrap();
+        answer.await.unwrap();
+        running.await.unwrap();
+        began.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shutdown_takes_its_time_and_no_more_whatever_hangs() {
+        assert_eq!(shutdown_with(async {}, Duration::ZERO).await, Duration::ZERO);
+        let hangs = shutdown_with(std::future::pending(), Duration::ZERO).await;
+        assert_eq!(hangs, SHUTDOWN - SWEEP, "what is left is for killing");
+        // What calls have used up already isn't given again.
+        let late = shutdown_with(std::future::pending(), Duration::from_secs(3)).await;
+        assert_eq!(late, SHUTDOWN - SWEEP - Duration::from_secs(3));
+    }
+}

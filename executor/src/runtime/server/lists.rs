@@ -93,3 +93,35 @@ impl Lists {
         self.announced.is_unstable()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn notices_become_a_reading_and_too_many_make_a_server_unstable() {
+        let mut lists = Lists::default();
+        assert!(lists.due().now_or_never().is_none());
+        assert!(!lists.announced(Kind::Tools) && !lists.announced(Kind::Prompts));
+        let began = Instant::now();
+        assert!(matches!(lists.due().await, Due::Reading));
+        assert!(began.elapsed() < Duration::from_millis(20), "{:?}", began.elapsed());
+        // There is no connection to read them from, so nothing is begun, and nothing is due.
+        lists.read(None);
+        assert!(lists.due().now_or_never().is_none());
+        let mut turned = 0;
+        for _ in 0..31 * 20 {
+            turned += usize::from(lists.announced(Kind::Tools));
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        assert!(turned == 1 && lists.are_unstable());
+        assert!(matches!(lists.due().await, Due::Reading), "slowly, but read they are");
+        lists.read(None);
+        while !matches!(lists.due().await, Due::Calm) || !lists.pass() {}
+        assert!(!lists.are_unstable() && began.elapsed() < Duration::from_secs(65), "{:?}", began.elapsed());
+    }
+}

@@ -40,8 +40,8 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Serves one client on a pair of streams until it goes away or `stop` is cancelled; then it reads
-/// no more, and requests in flight have [`DRAIN`] to be answered.
+/// Serves one client on a pair of streams until `stop` is cancelled, by the client's end too; then it reads no more, and
+/// requests in flight have [`DRAIN`] to be answered.
 ///
 /// # Errors
 /// When the client never spoke MCP; in words.

@@ -55,7 +55,7 @@ fn forget(in_flight: &InFlight, id: &RequestId) {
 
 impl<R: AsyncRead + Unpin, W> Wire<R, W> {
     /// Each request holds a token of `requests` until its answer is written. Once `stop` is cancelled, nothing more is
-    /// read.
+    /// read; the end of the stream cancels it.
     pub(super) fn new(reader: R, writer: W, requests: TaskTracker, stop: CancellationToken) -> Self {
         Self {
             reader: BufReader::with_capacity(64 * 1024, reader),
@@ -164,7 +164,12 @@ where
             let line = tokio::select! {
                 biased;
                 () = stop.cancelled() => std::future::pending().await,
-                line = self.next_line() => line?,
+                line = self.next_line() => line,
+            };
+            let Some(line) = line else {
+                // The client asks for nothing more; what it has asked for has its time as at any other end.
+                stop.cancel();
+                continue;
             };
             if line.len() > MESSAGE_MAX {
                 self.refuse(Value::Null, -32600, "the message is longer than 16 MiB").await;
