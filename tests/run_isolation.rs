@@ -193,26 +193,6 @@ fn a_call_that_takes_too_long_says_which_limit_it_was() {
     client.end();
 }
 
-/// A slot is held until the server is there, so with one slot nobody starts before the one before is done.
-#[test]
-fn only_so_many_servers_are_connected_at_a_time() {
-    let project = Project::new("");
-    let log = project.path("log");
-    let servers: Vec<_> = (0..4)
-        .map(|number| scripted(&format!("s{number}"), &json!({ "tools": ["x"], "log": log }), eager(json!({}))))
-        .collect();
-    project.write("config.yml", &config(&servers, json!({ "mcp": { "concurrency": { "stdio": 1 } } })));
-    let mut client = Client::start(&project, &[]);
-    assert_eq!(client.names().len(), 4);
-    // Without what comes when all of it ends.
-    let log = project.read("log");
-    client.end();
-    let steps = log.lines().map(|line| if line.starts_with("start ") { "start" } else { line });
-    let steps: Vec<_> = steps.filter(|line| *line == "start" || line.contains("tools/list")).collect();
-    let one_by_one = steps.chunks(2).all(|pair| pair[0] == "start" && pair[1].contains("tools/list"));
-    assert!(one_by_one && steps.len() == 8, "{log}");
-}
-
 /// With a lock, the list is there before anything is connected, and is the same bytes afterwards.
 #[test]
 fn a_locked_list_needs_no_connection_and_keeps_its_bytes() {
@@ -384,15 +364,17 @@ fn the_end_of_the_client_and_sigterm_end_everything() {
     for signal in [None, Some(Signal::SIGTERM), Some(Signal::SIGINT)] {
         let project = Project::new("");
         let gate = project.pipe("gate");
+        let stubborn = "trap '' INT TERM HUP; echo start $$$$ > stubborn; while :; do sleep 1000; done";
         let servers = [
             scripted("busy", &json!({ "tools": ["never"], "log": project.path("busy") }), eager(json!({}))),
             scripted("held", &json!({ "gate": gate, "log": project.path("held") }), eager(json!({}))),
             scripted("deaf", &json!({ "deaf": true, "log": project.path("deaf") }), eager(json!({}))),
+            json!({ "name": "stubborn", "command": "sh", "args": ["-c", stubborn] }),
         ];
         project.write("config.yml", &config(&servers, json!({})));
         let mut client = Client::start(&project, &[]);
         client.send("tools/call", json!({ "name": "mcp__busy__never", "arguments": {} }));
-        let ready = || ["busy", "held", "deaf"].iter().all(|log| !starts(&project, log).is_empty());
+        let ready = || ["busy", "held", "deaf", "stubborn"].iter().all(|log| !starts(&project, log).is_empty());
         while !ready() {
             client.request("ping", json!({}));
         }
@@ -404,8 +386,9 @@ fn the_end_of_the_client_and_sigterm_end_everything() {
         // Comes back only when no process holds our pipes any more: all descendants are gone.
         let (status, log) = client.ended();
         assert!(status.success(), "{signal:?}: {status}\n{log}");
-        assert!(began.elapsed().as_secs() < 12, "{signal:?}: {:?}", began.elapsed());
-        for log in ["busy", "held", "deaf"] {
+        // Five seconds at the most, and what a busy machine takes.
+        assert!(began.elapsed().as_secs() < 7, "{signal:?}: {:?}\n{log}", began.elapsed());
+        for log in ["busy", "held", "deaf", "stubborn"] {
             for pid in starts(&project, log) {
                 assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "{log} lives after {signal:?}");
             }

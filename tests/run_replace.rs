@@ -97,7 +97,7 @@ fn reloads_do_not_add_to_how_many_connect_at_a_time() {
     client.text("mcp__new__x", json!({}));
     let log = project.read("log");
     let second = log.rmatch_indices("start ").next().unwrap().0;
-    assert!(log.find("tools/list").unwrap() < second, "{log}");
+    assert!(log.find("initialize").unwrap() < second, "{log}");
     client.end();
 }
 

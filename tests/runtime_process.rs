@@ -29,10 +29,16 @@ mod unix {
     use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
     use std::time::Duration;
 
+    use mcplan_compiler::compile;
     use mcplan_compiler::interpolate::Template;
     use mcplan_compiler::observed::Observed;
     use mcplan_compiler::plan::{Environment, Launch, Server};
+    use mcplan_compiler::prompt_template::Template as PromptTemplate;
+    use mcplan_compiler::source::MemorySources;
     use mcplan_executor::runtime::connection::{ConnectError, Connection, Context, Event, Step, Terms, connect};
+    use mcplan_executor::runtime::executor::Executor;
+    use mcplan_executor::runtime::places::Places;
+    use mcplan_executor::runtime::program::Program;
     use nix::sys::signal::{Signal, kill};
     use nix::sys::wait::waitpid;
     use nix::unistd::Pid;
@@ -49,6 +55,7 @@ mod unix {
         ("a_child_sees_the_allow_list_and_its_own", a_child_sees_the_allow_list_and_its_own),
         ("a_program_or_directory_that_is_not_there", a_program_or_directory_that_is_not_there),
         ("closing_leaves_no_hostile_grandchild", closing_leaves_no_hostile_grandchild),
+        ("what_a_server_left_behind_is_buried_while_the_executor_runs", what_a_server_left_behind_is_buried),
         ("the_guard_hands_on_signals_streams_and_status", the_guard_hands_on_signals_streams_and_status),
         ("the_executor_is_killed_and_nothing_survives", the_executor_is_killed_and_nothing_survives),
         ("the_guard_is_killed_and_nothing_survives", the_guard_is_killed_and_nothing_survives),
@@ -256,6 +263,38 @@ mod unix {
             close(&connection).await;
         });
         assert_no_children();
+    }
+
+    /// A running plan without servers.
+    fn executor() -> Executor {
+        let files = MemorySources([("config.yml".to_owned(), b"mcp_servers: []".to_vec())].into());
+        let plan = compile("config.yml", &files).unwrap().plan.unwrap();
+        let template = PromptTemplate::parse(plan.prompt.template.content.text()).unwrap().into();
+        let places = Places::of_machine(std::path::Path::new("/")).into();
+        let program = Program { plan: plan.into(), baseline: None, template, places };
+        Executor::start(program, Context::of_process("/")).0
+    }
+
+    fn what_a_server_left_behind_is_buried() {
+        if !cfg!(target_os = "linux") {
+            return;
+        }
+        become_subreaper();
+        let left = Command::new("sh").args(["-c", "(sh -c 'echo $$' &)"]).output().unwrap();
+        let pid: i32 = String::from_utf8(left.stdout).unwrap().trim().parse().unwrap();
+        let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat"));
+        // Its end of the pipe is closed, so it is as good as dead.
+        while !stat().unwrap().contains(") Z ") {
+            std::thread::yield_now();
+        }
+        // The clock passes at once while nothing is to be done.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let executor = executor();
+            tokio::time::sleep(Duration::from_secs(61)).await;
+            assert!(stat().is_err(), "a zombie that nobody waits for: {stat:?}", stat = stat());
+            executor.shutdown(tokio::time::Instant::now()).await;
+        });
     }
 
     /// A guard with an executor and four hostile grandchildren, all up.

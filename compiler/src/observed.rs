@@ -302,7 +302,7 @@ pub struct Quarantined {
 }
 
 /// Everything that one server reported.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
     /// How it introduced itself.
     pub introduction: Introduction,
@@ -318,8 +318,8 @@ pub struct Observed {
     pub resource_templates: Vec<Entry<ResourceTemplate>>,
     /// Why its resource templates are not known, when it failed to list them.
     pub resource_templates_unknown: Option<String>,
-    /// Whether it offers resources.
-    pub resources: bool,
+    /// How many resources the first page of their list names. They are live data: only whether there are any counts.
+    pub resources: usize,
     /// Why that is not known, when it failed to list them.
     pub resources_unknown: Option<String>,
     /// Items that were left out.
@@ -349,7 +349,7 @@ impl Observed {
 }
 
 impl Observed {
-    /// Takes from `before` the prompts, templates and whether there are resources, where they aren't known now: what was
+    /// Takes from `before` the prompts, templates and the number of resources, where they aren't known now: what was
     /// true a moment ago is worth more than nothing. That they aren't known stays.
     pub fn fill_in(&mut self, before: &Self) {
         if self.prompts_unknown.is_some() {

@@ -19,7 +19,9 @@ pub enum Event {
         tool_count: usize,
         /// Prompts that it lists.
         prompt_count: usize,
-        /// From the start of the attempt, milliseconds.
+        /// Resources on the first page of their list.
+        resource_count: usize,
+        /// From the moment that it had its slot, milliseconds.
         latency_ms: u64,
     },
     /// A connection is gone.
@@ -28,6 +30,8 @@ pub enum Event {
         server: ServerName,
         /// Why.
         reason: String,
+        /// Whether we wanted it, or the process ended with status 0.
+        was_clean: bool,
     },
     /// A new attempt will follow.
     ServerReconnecting {
@@ -38,23 +42,41 @@ pub enum Event {
         /// Wait before it, seconds.
         backoff_s: f64,
     },
-    /// An attempt failed.
+    /// An attempt failed, or a server that is gone stays so.
     ServerConnectFailed {
         /// Its name.
         server: ServerName,
+        /// How it is reached.
+        transport: &'static str,
+        /// What kind of cause, in a word.
+        error_class: &'static str,
         /// Why.
         cause: String,
-        /// Whether that was the last attempt.
+        /// Attempts since the last success; 0 when it was connected until now.
+        attempt: u32,
+        /// Whether it isn't tried again by itself.
         is_terminal: bool,
     },
-    /// A server's list was read again.
+    /// A list that the server announced to be another was read again.
     ServerListChanged {
         /// Its name.
         server: ServerName,
-        /// Tools before.
+        /// `tools`, `prompts` or `resources`.
+        kind: &'static str,
+        /// Items before.
         old_count: usize,
-        /// Tools now.
+        /// Items now.
         new_count: usize,
+    },
+    /// A server announces changes of its lists too often to follow each.
+    ServerUnstable {
+        /// Its name.
+        server: ServerName,
+    },
+    /// It has become calm again.
+    ServerStable {
+        /// Its name.
+        server: ServerName,
     },
     /// A server said something that a person should know.
     ServerWarning {
@@ -98,6 +120,15 @@ pub enum Event {
         success: bool,
         /// Characters of the result's JSON.
         result_chars: usize,
+    },
+    /// A call was stopped because it took longer than it may.
+    ToolTimeout {
+        /// Its server.
+        server: ServerName,
+        /// Its own name.
+        tool: String,
+        /// The limit that fired, seconds.
+        timeout_s: f64,
     },
     /// A deferred tool entered a session's list.
     ToolPromoted {
@@ -160,11 +191,14 @@ impl Event {
             Self::ServerReconnecting { .. } => "server.reconnecting",
             Self::ServerConnectFailed { .. } => "server.connect_failed",
             Self::ServerListChanged { .. } => "server.list_changed",
+            Self::ServerUnstable { .. } => "server.unstable",
+            Self::ServerStable { .. } => "server.stable",
             Self::ServerWarning { .. } => "server.warning",
             Self::ServerDrifted { .. } => "server.drifted",
             Self::ServerRefused { .. } => "server.refused",
             Self::ToolQuarantined { .. } => "tool.quarantined",
             Self::ToolInvoked { .. } => "tool.invoked",
+            Self::ToolTimeout { .. } => "tool.timeout",
             Self::ToolPromoted { .. } => "tool.promoted",
             Self::SearchQueried { .. } => "search.queried",
             Self::PolicyDenied { .. } => "policy.denied",
@@ -178,11 +212,13 @@ impl Event {
     pub fn log(&self) {
         match self {
             Self::ServerConnectFailed { .. }
-            | Self::ServerDisconnected { .. }
+            | Self::ServerDisconnected { was_clean: false, .. }
+            | Self::ServerUnstable { .. }
             | Self::ServerWarning { .. }
             | Self::ServerDrifted { .. }
             | Self::ServerRefused { .. }
             | Self::ToolQuarantined { .. }
+            | Self::ToolTimeout { .. }
             | Self::BlockOverBudget { .. }
             | Self::PlanRejected { .. } => tracing::warn!("{self}"),
             Self::ToolInvoked { .. } | Self::SearchQueried { .. } | Self::ToolPromoted { .. } => {
@@ -197,19 +233,25 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.name())?;
         match self {
-            Self::ServerConnected { server, transport, tool_count, prompt_count, latency_ms } => {
-                write!(f, "{server} over {transport}: {tool_count} tools, {prompt_count} prompts, {latency_ms} ms")
+            Self::ServerConnected { server, transport, tool_count, prompt_count, resource_count, latency_ms } => {
+                write!(f, "{server} over {transport}: {tool_count} tools, {prompt_count} prompts, ")?;
+                write!(f, "{resource_count} resources, {latency_ms} ms")
             }
-            Self::ServerDisconnected { server, reason } => write!(f, "{server}: {reason}"),
+            Self::ServerDisconnected { server, reason, was_clean: _ } => write!(f, "{server}: {reason}"),
             Self::ServerReconnecting { server, attempt, backoff_s } => {
                 write!(f, "{server}: attempt {attempt} in {backoff_s:.1} s")
             }
-            Self::ServerConnectFailed { server, cause, is_terminal } => {
+            Self::ServerConnectFailed { server, cause, is_terminal, transport: _, error_class: _, attempt: _ } => {
                 write!(f, "{server}: {cause}{}", if *is_terminal { " (not tried again by itself)" } else { "" })
             }
-            Self::ServerListChanged { server, old_count, new_count } => {
-                write!(f, "{server}: {old_count} tools before, {new_count} now")
+            Self::ServerListChanged { server, kind, old_count, new_count } => {
+                write!(f, "{server}: {old_count} {kind} before, {new_count} now")
             }
+            Self::ServerUnstable { server } => {
+                write!(f, "{server}: it announces changes of its lists more than ten times a second; ")?;
+                f.write_str("they are read every ten seconds until it is calm")
+            }
+            Self::ServerStable { server } => write!(f, "{server}: it has become calm, its changes are followed again"),
             Self::ServerWarning { server, message } => write!(f, "{server}: {message}"),
             Self::ServerDrifted { server, change } => write!(f, "{server}: {change}"),
             Self::ServerRefused { server, reason } => write!(f, "{server}: none of its tools is offered: {reason}"),
@@ -217,6 +259,9 @@ impl fmt::Display for Event {
             Self::ToolInvoked { server, tool, latency_ms, success, result_chars } => {
                 let outcome = if *success { "ok" } else { "error" };
                 write!(f, "{server}: {tool}: {outcome}, {result_chars} characters, {latency_ms} ms")
+            }
+            Self::ToolTimeout { server, tool, timeout_s } => {
+                write!(f, "{server}: {tool}: stopped, it took longer than {timeout_s} s")
             }
             Self::ToolPromoted { tool } => f.write_str(tool),
             Self::SearchQueried { query, match_count } => write!(f, "{query:?}: {match_count} found"),

@@ -8,6 +8,8 @@
 //!   `resourceTemplates`; said again byte for byte
 //! - `log`: a file that gets a line for each message received, after `start PID`
 //! - `gate`: a named pipe to wait for before `initialize` is answered
+//! - `list_gate`: the same before the first `tools/list` is answered
+//! - `upon_list`: announce a change after every `tools/list`
 //! - `instructions`, `stderr`, `noise`: texts to say
 //! - `deaf`: never answer anything
 //! - `leak`: names of variables whose values are said wherever a server can say anything
@@ -64,7 +66,7 @@ fn tools(script: &Value) -> Vec<String> {
     let file = script["tools_file"].as_str().map(|path| std::fs::read_to_string(path).unwrap());
     named
         .chain(file)
-        .chain(replayed.iter().map(|tool| Replay::line(tool)))
+        .chain(replayed.iter().map(|item| Replay::line(item)))
         .chain((0..many).map(|number| tool_text(&format!("t{number:04}"))))
         .collect()
 }
@@ -100,6 +102,8 @@ impl Replay {
 fn tool_text(name: &str) -> String {
     json!({ "name": name, "description": format!("does {name}"), "inputSchema": { "type": "object" } }).to_string()
 }
+
+const CHANGED: &str = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
 
 struct Server {
     out: Arc<Mutex<File>>,
@@ -175,7 +179,15 @@ impl Server {
                 }
                 answer(&self.out, id, &result.to_string());
             }
-            "tools/list" => answer(&self.out, id, &format!(r#"{{"tools":[{}]}}"#, self.tools.join(","))),
+            "tools/list" => {
+                if let Some(gate) = self.script["list_gate"].take().as_str() {
+                    wait_for(gate);
+                }
+                answer(&self.out, id, &format!(r#"{{"tools":[{}]}}"#, self.tools.join(",")));
+                if self.script["upon_list"] == true {
+                    say(&self.out, CHANGED);
+                }
+            }
             "prompts/list" if self.script.get("replay").is_some() => {
                 let prompts = Replay::of(&self.script).unwrap_or_default().prompts;
                 answer(&self.out, id, &format!(r#"{{"prompts":{}}}"#, Replay::text(&prompts)));
@@ -230,7 +242,7 @@ impl Server {
             "become" => {
                 self.tools = tools(arguments);
                 for _ in 0..arguments["notices"].as_u64().unwrap_or(1) {
-                    say(&out, r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#);
+                    say(&out, CHANGED);
                 }
                 answer(&out, id, &text_result("changed"));
             }

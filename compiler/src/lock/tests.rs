@@ -254,7 +254,7 @@ fn prompts_and_resources_that_could_not_be_listed_stay_as_they_are_locked() {
     let all = Observed {
         prompts: vec![crate::observed::Entry::parse(r#"{"name":"ask"}"#).unwrap()],
         resource_templates: vec![crate::observed::Entry::parse(r#"{"uriTemplate":"x://{y}"}"#).unwrap()],
-        resources: true,
+        resources: 2,
         ..observed(&[READ])
     };
     let lock = made(&all, None);
@@ -274,6 +274,6 @@ fn prompts_and_resources_that_could_not_be_listed_stay_as_they_are_locked() {
 
     let mut filled = silent;
     filled.fill_in(&all);
-    assert_eq!((filled.prompts.len(), filled.resource_templates.len(), filled.resources), (1, 1, true));
+    assert_eq!((filled.prompts.len(), filled.resource_templates.len(), filled.resources), (1, 1, 2));
     assert!(filled.prompts_unknown.is_some(), "why stays known");
 }

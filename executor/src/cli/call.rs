@@ -21,7 +21,7 @@ use crate::core::gate::{Asked, Denied, gate};
 use crate::core::results::{self, Cap};
 use crate::event::Event;
 use crate::runtime::connection::{self, Context};
-use crate::runtime::executor::{Executor, SHUTDOWN};
+use crate::runtime::executor::Executor;
 use crate::runtime::program::Program;
 use crate::serve::control::{Answer, CallRequest, Request};
 
@@ -211,7 +211,7 @@ async fn call_among_all(
             .await
             .map_err(|error| Failed::NoResult(error.to_string())),
     };
-    executor.shutdown(SHUTDOWN).await;
+    executor.shutdown(Instant::now()).await;
     // It has nothing left to do; a panic in it has been printed.
     let _ended = task.await;
     result

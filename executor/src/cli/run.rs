@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use mcplan_compiler::Compilation;
 use mcplan_compiler::lock::Lock;
 use mcplan_compiler::plan::{Budget, Plan};
 use mcplan_compiler::prompt_template::Template;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::caller;
@@ -19,7 +20,7 @@ use crate::core::caller::Caller;
 use crate::core::session::{Disclosure, DisclosureSetting};
 use crate::core::tokens;
 use crate::runtime::connection::Context;
-use crate::runtime::executor::{Executor, SHUTDOWN};
+use crate::runtime::executor::{Executor, SWEEP};
 use crate::runtime::places::Places;
 use crate::runtime::process;
 use crate::runtime::program::Program;
@@ -29,7 +30,8 @@ use crate::runtime::watcher::{Watcher, Way};
 use crate::serve::control::{self, Control, Identity};
 use crate::serve::mcp;
 
-/// How long those who still wait for an answer on the control socket are heard after everything has ended.
+/// How long those who still wait for an answer on the control socket are heard after everything has ended; the time is
+/// taken from the sweep, so that a shutdown takes no longer than it may.
 const LAST_ANSWERS: Duration = Duration::from_millis(200);
 
 /// Run the plan: connect the servers and serve agents
@@ -126,7 +128,7 @@ impl Run {
         let outcome = runtime.block_on(self.serve(project, program, caller));
         // A read of stdin that waits in a thread must not keep us.
         runtime.shutdown_background();
-        process::sweep(std::time::Duration::from_secs(2));
+        process::sweep(SWEEP.saturating_sub(LAST_ANSWERS));
         outcome
     }
 
@@ -149,18 +151,23 @@ impl Run {
         let control = self.control(&project, Control { executor: executor.clone(), files, identity });
         let streams = rmcp::transport::stdio_pipes();
         let mut serving = std::pin::pin!(mcp::serve(executor.clone(), disclosure, caller, streams, stop.clone()));
-        let (served, within) = tokio::select! {
-            served = &mut serving => (served, SHUTDOWN),
-            _ = signals.stop() => {
-                let asked = Instant::now();
-                stop.cancel();
-                // Calls had their time while they were drained; half of what is left here is for calls too.
-                (serving.await, mcp::DRAIN.saturating_sub(asked.elapsed()) * 2)
-            }
+        let mut served = None;
+        tokio::select! {
+            result = &mut serving => served = Some(result),
+            _ = signals.stop() => {}
+            // The client has hung up.
+            () = stop.cancelled() => {}
+        }
+        let asked = Instant::now();
+        stop.cancel();
+        let served = match served {
+            Some(served) => served,
+            // Requests in flight are answered first; the time that it takes is theirs, and nobody gets it twice.
+            None => serving.await,
         };
         following.abort();
         control.iter().for_each(control::Serving::close);
-        executor.shutdown(within).await;
+        executor.shutdown(asked).await;
         if let Some(control) = control {
             control.finish(LAST_ANSWERS).await;
         }
@@ -183,7 +190,7 @@ impl Run {
             locked: self.locked || self.frozen,
             frozen: self.frozen,
             caller,
-            began: Instant::now(),
+            began: std::time::Instant::now(),
         }
     }
 

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use mcplan_compiler::plan::{Launch, Reconnect, Restart, Server};
+use mcplan_compiler::plan::{Connect, Launch, Reconnect, Restart, Server};
 
 /// Numbers the attempts of one server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,8 +21,8 @@ pub enum State {
         /// Which.
         variable: String,
     },
-    /// Declared, not started yet.
-    Configured,
+    /// Declared, not connected, and nothing is wrong with that.
+    Configured(Rest),
     /// Being connected.
     Connecting {
         /// This attempt.
@@ -44,7 +44,7 @@ pub enum State {
         /// Why the last one ended.
         cause: String,
     },
-    /// Given up; only a person or, with `restart: on_call`, a call brings it back.
+    /// Given up for good; only a person or, with `restart: on_call`, a call brings it back.
     Failed {
         /// Why.
         cause: String,
@@ -53,13 +53,24 @@ pub enum State {
     Stopped,
 }
 
+/// Why a server that is declared and may be connected isn't.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// It is about to be started.
+    Starting,
+    /// `connect: lazy`, and nobody has called it yet.
+    Uncalled,
+    /// Lazy, and stopped because nobody called it for this long.
+    Idle(Duration),
+}
+
 impl State {
     /// The word that is shown.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Parked => "parked",
             Self::Unmet { .. } => "unmet",
-            Self::Configured => "configured",
+            Self::Configured(_) => "configured",
             Self::Connecting { .. } => "connecting",
             Self::Ready { .. } => "ready",
             Self::Waiting { .. } => "waiting",
@@ -68,18 +79,27 @@ impl State {
         }
     }
 
-    /// Whether it has come as far as it does by itself for now.
-    pub fn has_arrived(&self) -> bool {
-        !matches!(self, Self::Configured | Self::Connecting { .. })
-    }
-
     /// Why it doesn't serve, as far as there is a reason.
     pub fn cause(&self) -> Option<String> {
         match self {
             Self::Waiting { cause, .. } | Self::Failed { cause } => Some(cause.clone()),
             Self::Unmet { variable } => Some(format!("{variable} is not set")),
+            Self::Configured(Rest::Uncalled) => Some("it is lazy; the first call connects it".to_owned()),
+            Self::Configured(Rest::Idle(idle)) => {
+                Some(format!("stopped after {} s without a call; the next call connects it", idle.as_secs_f64()))
+            }
             _ => None,
         }
+    }
+
+    /// Whether it has come as far as it does by itself for now: connected, failed, or at rest until it is wanted.
+    pub fn has_arrived(&self) -> bool {
+        !matches!(self, Self::Configured(Rest::Starting) | Self::Connecting { .. })
+    }
+
+    /// Whether it was connected or has failed, or never will be: nobody learns more by waiting for it.
+    pub fn was_tried(&self) -> bool {
+        self.has_arrived() && !matches!(self, Self::Configured(Rest::Uncalled))
     }
 }
 
@@ -99,7 +119,11 @@ pub enum Event {
     Lost(Epoch, String),
     /// The wait is over.
     TimerFired(Epoch),
-    /// A call wants this server.
+    /// The last call in flight has ended.
+    Quiet,
+    /// The answer to [`Action::Rest`]: no call is in flight, and none begins on this connection any more.
+    Rested(Epoch),
+    /// A call wants this server, or a list that nobody knows without it.
     Wanted,
     /// A person asked for a new connection.
     Reconnect,
@@ -116,6 +140,8 @@ pub enum Action {
     Close(Epoch),
     /// Fire after this long, with this epoch. A timer before it is void.
     Timer(Epoch, Duration),
+    /// Unless a call is in flight, let none begin on this connection any more and answer with [`Event::Rested`].
+    Rest(Epoch),
     /// Tell: the state changed.
     Changed,
 }
@@ -136,6 +162,11 @@ pub struct Lifecycle {
     attempts: u32,
     enabled: bool,
     returns: Return,
+    lazy: bool,
+    /// How long it stays connected without a call.
+    idle: Option<Duration>,
+    /// Whether its connection is kept for calls; if not, each call opens a session of its own.
+    keeps: bool,
 }
 
 impl Lifecycle {
@@ -149,8 +180,13 @@ impl Lifecycle {
                 Restart::Never => Return::ByHand,
             },
         };
-        let state = if enabled { State::Configured } else { State::Parked };
-        Self { state, epoch: Epoch::default(), attempts: 0, enabled, returns }
+        let state = if enabled { State::Configured(Rest::Starting) } else { State::Parked };
+        let lazy = server.connect == Connect::Lazy;
+        let (epoch, keeps) = (Epoch::default(), server.persistent_sessions);
+        // Who is connected at start is wanted all the time, and who keeps no connection has none to rest from.
+        let idle = Duration::try_from_secs_f64(server.idle_stop_seconds).ok();
+        let idle = idle.filter(|idle| lazy && keeps && !idle.is_zero());
+        Self { state, epoch, attempts: 0, enabled, returns, lazy, idle, keeps }
     }
 
     /// Where it is.
@@ -168,34 +204,64 @@ impl Lifecycle {
         self.attempts
     }
 
+    /// Whether a call connects it from where it is.
+    pub fn wakes(&self) -> bool {
+        match self.state {
+            State::Configured(Rest::Uncalled | Rest::Idle(_)) => true,
+            State::Failed { .. } => self.returns == Return::OnCall,
+            // A lazy server that comes back after a failure does so for the call that wants it.
+            State::Waiting { .. } => self.lazy,
+            _ => false,
+        }
+    }
+
     /// Takes an event. `chance` is uniform in 0..1 and decides the jitter.
     pub fn on(&mut self, event: Event, chance: f64) -> Vec<Action> {
         if self.state == State::Stopped || !self.enabled && event != Event::Stop {
             return Vec::new();
         }
         match event {
-            Event::Start { unmet: Some(variable) } if self.state == State::Configured => {
-                self.turn(State::Unmet { variable }, Vec::new())
-            }
-            Event::Start { unmet: None } if self.state == State::Configured => self.connect(Vec::new()),
+            Event::Start { unmet } if self.state == State::Configured(Rest::Starting) => match unmet {
+                Some(variable) => self.turn(State::Unmet { variable }, Vec::new()),
+                None if self.lazy => self.turn(State::Configured(Rest::Uncalled), Vec::new()),
+                None => self.connect(Vec::new()),
+            },
             Event::Connected(epoch) if self.connecting(epoch) => {
                 self.attempts = 0;
-                self.turn(State::Ready { epoch }, Vec::new())
+                let actions = match self.idle {
+                    Some(idle) => vec![Action::Timer(epoch, idle)],
+                    None if self.keeps => Vec::new(),
+                    None => vec![Action::Close(epoch)],
+                };
+                self.turn(State::Ready { epoch }, actions)
             }
             Event::ConnectFailed(epoch, cause) if self.connecting(epoch) => self.after_loss(cause, chance),
-            Event::Lost(epoch, cause) if self.state == (State::Ready { epoch }) => {
+            Event::Lost(epoch, cause) if self.keeps && self.state == (State::Ready { epoch }) => {
                 let mut actions = vec![Action::Close(epoch)];
                 actions.extend(self.after_loss(cause, chance));
                 actions
             }
-            Event::TimerFired(epoch) if epoch == self.epoch && matches!(self.state, State::Waiting { .. }) => {
+            Event::TimerFired(epoch) if epoch == self.epoch => match self.state {
+                State::Waiting { .. } => self.connect(Vec::new()),
+                State::Ready { .. } if self.idle.is_some() => vec![Action::Rest(epoch)],
+                _ => Vec::new(),
+            },
+            Event::Quiet => match (&self.state, self.idle) {
+                (State::Ready { epoch }, Some(idle)) => vec![Action::Timer(*epoch, idle)],
+                _ => Vec::new(),
+            },
+            Event::Rested(epoch) if self.state == (State::Ready { epoch }) => match self.idle {
+                Some(idle) => self.turn(State::Configured(Rest::Idle(idle)), vec![Action::Close(epoch)]),
+                None => Vec::new(),
+            },
+            Event::Wanted if self.wakes() => {
+                // What waits has failed a number of times already, and a call doesn't undo that.
+                if !matches!(self.state, State::Waiting { .. }) {
+                    self.attempts = 0;
+                }
                 self.connect(Vec::new())
             }
-            Event::Wanted if self.returns == Return::OnCall && matches!(self.state, State::Failed { .. }) => {
-                self.attempts = 0;
-                self.connect(Vec::new())
-            }
-            Event::Reconnect if !matches!(self.state, State::Configured | State::Unmet { .. }) => {
+            Event::Reconnect if !matches!(self.state, State::Configured(Rest::Starting) | State::Unmet { .. }) => {
                 self.attempts = 0;
                 let open = self.open().map(Action::Close);
                 self.connect(open.into_iter().collect())
@@ -216,7 +282,8 @@ impl Lifecycle {
     /// The epoch of what is open or being opened.
     fn open(&self) -> Option<Epoch> {
         match self.state {
-            State::Connecting { epoch, .. } | State::Ready { epoch } => Some(epoch),
+            State::Connecting { epoch, .. } => Some(epoch),
+            State::Ready { epoch } if self.keeps => Some(epoch),
             _ => None,
         }
     }
@@ -240,8 +307,8 @@ impl Lifecycle {
                 self.epoch.0 += 1;
                 self.turn(State::Waiting { attempt, delay, cause }, vec![Action::Timer(self.epoch, delay)])
             }
-            Return::Backoff(_) => {
-                let cause = format!("{cause} (given up after {} attempts)", self.attempts);
+            Return::Backoff(backoff) => {
+                let cause = format!("{cause} (given up after {} more attempts)", backoff.attempts);
                 self.turn(State::Failed { cause }, Vec::new())
             }
             Return::OnCall | Return::ByHand => self.turn(State::Failed { cause }, Vec::new()),
@@ -255,13 +322,17 @@ impl Lifecycle {
     }
 }
 
-/// The wait before return number `attempts` (from 1; 0 counts as 1): doubling, capped, with jitter on both sides.
+/// The wait before return number `attempts` (from 1; 0 counts as 1): doubling, with jitter on both sides, and never
+/// longer than the longest.
 fn delay(backoff: &Reconnect, attempts: u32, chance: f64) -> Duration {
     let doubled = backoff.initial_seconds * 2f64.powi(attempts.saturating_sub(1).min(60) as i32);
     let jitter = (chance * 2.0 - 1.0) * backoff.jitter_seconds;
+    let wait = (doubled.min(backoff.max_seconds) + jitter).min(backoff.max_seconds).max(0.0);
     // What a lock says was not looked at by the compiler of today.
-    Duration::try_from_secs_f64((doubled.min(backoff.max_seconds) + jitter).max(0.0)).unwrap_or(Duration::MAX)
+    Duration::try_from_secs_f64(wait).unwrap_or(Duration::MAX)
 }
 
+#[cfg(test)]
+mod model;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! Old plan × new plan → what has to happen to connections. Only a server whose connection would differ is touched.
 
 use mcplan_compiler::name::ServerName;
-use mcplan_compiler::plan::{Plan, Replace, Server};
+use mcplan_compiler::plan::{Limits, Plan, Replace, Server};
 
 /// One thing to do, in the order of the new plan; stops come first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,9 +65,10 @@ fn connection<'a>(plan: &'a Plan, server: &'a Server) -> impl PartialEq + 'a {
         plan.enabled && server.enabled,
         &server.launch,
         &server.when_env,
-        &server.limits,
+        // How much of a result is shown is nothing to a connection.
+        Limits { max_result_chars: 0, ..server.limits },
         &server.reconnect,
-        server.required,
+        (server.persistent_sessions, server.connect, server.idle_stop_seconds),
         server.sampling,
         server.launch.remote().map(|_| &plan.ca_bundle),
     )
@@ -75,6 +76,11 @@ fn connection<'a>(plan: &'a Plan, server: &'a Server) -> impl PartialEq + 'a {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::LazyLock;
+
+    use proptest::prelude::*;
+
     use super::*;
     use crate::core::catalog::tests::plan;
 
@@ -93,7 +99,7 @@ mod tests {
     #[test]
     fn filters_names_and_prompt_restart_nothing() {
         let old = "mcp_servers: [{ name: a, command: x }]";
-        let new = "mcp_servers: [{ name: a, command: x, defer: false, description: d, tools: { include: [q] } }]\n\
+        let new = "mcp_servers: [{ name: a, command: x, defer: false, description: d, max_result_chars: 9, tools: { include: [q] } }]\n\
                    mcp: { denylist: [z], naming: '{server}__{tool}' }\n\
                    prompt: { budget: { chars: 10 } }";
         assert_eq!(steps(old, new), [] as [String; 0]);
@@ -107,8 +113,85 @@ mod tests {
     }
 
     #[test]
-    fn switching_off_replaces_the_connection() {
+    fn what_its_life_depends_on_replaces_the_connection() {
         let old = "mcp_servers: [{ name: a, command: x }]";
-        assert_eq!(steps(old, "mcp_servers: [{ name: a, command: x, enabled: false }]"), [r#"Replace("a", Swap)"#]);
+        for more in [
+            "enabled: false",
+            "connect: lazy",
+            "idle_stop_seconds: 9",
+            "persistent_sessions: false",
+            "restart: on_call",
+            "restart: on_failure, reconnect: { attempts: 9 }",
+            "timeout_seconds: 9",
+            "call_timeout_seconds: 9",
+            "when: { env: [A] }",
+            "required: true",
+        ] {
+            let new = format!("mcp_servers: [{{ name: a, command: x, {more} }}]");
+            assert_eq!(steps(old, &new), [r#"Replace("a", Swap)"#], "{more}");
+        }
+    }
+
+    /// Plans over a few servers, each there or not, and in one of several forms.
+    static PLANS: LazyLock<Vec<Plan>> = LazyLock::new(|| {
+        let forms = ["command: x", "command: y", "command: x, enabled: false", "command: x, defer: false"];
+        let entry = |name: &str, form: usize| forms.get(form).map(|form| format!("{{ name: {name}, {form} }}"));
+        let all = (0..125).map(|number| {
+            let mut entries: Vec<_> = [("a", number % 5), ("b", number / 5 % 5), ("c", number / 25)]
+                .map(|(name, form)| entry(name, form))
+                .into_iter()
+                .flatten()
+                .collect();
+            if number % 2 == 0 {
+                entries.reverse();
+            }
+            plan(&format!("mcp_servers: [{}]", entries.join(", ")))
+        });
+        all.collect()
+    });
+
+    /// What runs: each server with what its connection depends on.
+    fn running(plan: &Plan) -> BTreeMap<ServerName, String> {
+        let text = |server: &Server| format!("{:?} {}", server.launch, server.enabled);
+        plan.servers.iter().map(|server| (server.name.clone(), text(server))).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(500))]
+
+        /// One reload after another: the steps lead from what runs to what is to run, touch nothing else, and never begin
+        /// what hasn't ended.
+        #[test]
+        fn the_steps_lead_from_one_plan_to_the_next(path in proptest::collection::vec(0usize..125, 1..12)) {
+            let mut old = &PLANS[path[0]];
+            let mut runs = running(old);
+            for next in path {
+                let new = &PLANS[next];
+                let wanted = running(new);
+                let before = runs.clone();
+                let mut touched = Vec::new();
+                for step in reconcile(old, new) {
+                    match &step {
+                        Step::Stop(name) => prop_assert!(runs.remove(name).is_some(), "{step:?}: it doesn't run"),
+                        Step::Start(name) => {
+                            prop_assert!(runs.insert(name.clone(), wanted[name].clone()).is_none(), "{step:?}: it runs");
+                        }
+                        Step::Replace(name, _) => {
+                            let was = runs.insert(name.clone(), wanted[name].clone());
+                            prop_assert!(was.is_some_and(|was| was != wanted[name]), "{step:?}: for nothing");
+                        }
+                    }
+                    let (Step::Stop(name) | Step::Start(name) | Step::Replace(name, _)) = step;
+                    prop_assert!(!touched.contains(&name), "{name} twice");
+                    touched.push(name);
+                }
+                prop_assert_eq!(&runs, &wanted);
+                let untouched = wanted.iter().filter(|(name, _)| !touched.contains(name));
+                for (name, form) in untouched {
+                    prop_assert_eq!(before.get(name), Some(form));
+                }
+                old = new;
+            }
+        }
     }
 }

@@ -31,6 +31,8 @@ pub struct Health {
     pub attempts: u32,
     /// Whether its tools are known, or it was tried once and failed.
     pub settled: bool,
+    /// Whether it announces changes of its lists too often to follow each.
+    pub unstable: bool,
     /// Whether another instance of it is being connected, to take this one's place.
     pub replacing: bool,
     /// Tools of its list that can't be used, or aren't what was locked.

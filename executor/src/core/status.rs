@@ -8,6 +8,9 @@ use super::catalog::Hidden;
 use super::snapshot::{Health, Snapshot};
 use mcplan_compiler::plan::Server;
 
+/// What is said of a server that announces changes of its lists too often.
+const UNSTABLE: &str = "it announces changes of its lists too often to follow each; they are read every ten seconds";
+
 /// Which plan is served.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlanStatus {
@@ -96,8 +99,9 @@ impl McpStatus {
 impl ServerStatus {
     /// One server of a moment.
     pub fn of(snapshot: &Snapshot, server: &Server, now: Instant, stderr: Vec<String>) -> Option<Self> {
-        let Health { state, since, attempts, replacing, quarantined, refused, drift, warnings, settled: _ } =
-            snapshot.health.get(&server.name)?.clone();
+        let health = snapshot.health.get(&server.name)?.clone();
+        let Health { state, since, attempts, unstable, replacing, quarantined, refused, drift, .. } = health;
+        let unstable = unstable.then(|| UNSTABLE.to_owned());
         let hidden = || snapshot.catalog.all_hidden().filter(|(_, owner, _)| **owner == server.name);
         let reserved = hidden().filter(|(.., why)| **why == Hidden::Reserved).map(|(name, ..)| name.to_owned());
         let quarantined = quarantined.into_iter();
@@ -115,7 +119,7 @@ impl ServerStatus {
             reserved: reserved.collect(),
             refused,
             drift,
-            warnings,
+            warnings: health.warnings.into_iter().chain(unstable).collect(),
             stderr,
         })
     }

@@ -5,30 +5,31 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mcplan_compiler::name::ServerName;
-use mcplan_compiler::plan::{Launch, Operation, Restart};
+use mcplan_compiler::plan::Operation;
 use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::connection::{self, Connection, Context, Progress};
+use super::connection::{self, Context, Progress};
 use super::program::Program;
-use super::server::Command;
+use super::server::Until;
 use super::supervisor::{Message, Reloaded, Supervisor};
 use super::view::View;
-use crate::core::gate::{Allowed, Call, Denied, still_allowed};
-use crate::core::lifecycle::State;
+use crate::core::gate::{Allowed, Call, Denied};
 use crate::core::results::{self, Cap};
 use crate::event::Event;
 
-/// The whole of a shutdown, at most; half of it is for calls in flight.
+/// The whole of a shutdown (`shutdown_seconds`); half of it is for calls in flight.
 pub const SHUTDOWN: Duration = Duration::from_secs(5);
+/// The part of it that is left for killing whatever outlived its server.
+pub const SWEEP: Duration = Duration::from_millis(500);
 
 /// A running plan. Clones are handles to the same one.
 #[derive(Clone, Debug)]
 pub struct Executor {
     began_with: (Arc<str>, bool),
-    views: watch::Receiver<Arc<View>>,
+    pub(super) views: watch::Receiver<Arc<View>>,
     pub(super) messages: mpsc::Sender<Message>,
 }
 
@@ -55,12 +56,25 @@ pub enum CallError {
         /// Its `timeout_seconds`.
         seconds: f64,
     },
+    /// As many calls as it takes are in flight already.
+    #[error(
+        "the server {server} is busy: {most} calls are in flight or wait for it, which is the most; try again when some of them have ended"
+    )]
+    Busy {
+        /// Which.
+        server: ServerName,
+        /// The bound.
+        most: usize,
+    },
     /// The server has been connected meanwhile, and what it says now is not offered.
     #[error(transparent)]
     Denied(#[from] Denied),
     /// A new plan denies a call that was in flight.
     #[error("stopped: a new plan no longer offers this tool")]
     NoLongerAllowed,
+    /// A session of its own couldn't be opened for the call.
+    #[error(transparent)]
+    Session(#[from] Box<connection::ConnectError>),
     /// The connection, or the server itself.
     #[error(transparent)]
     Connection(#[from] connection::CallError),
@@ -94,7 +108,8 @@ impl Executor {
     }
 
     /// Waits until each server that is to be connected is known from the lock, ready, or was tried and failed; for each
-    /// at most its `timeout_seconds` from now, also when it has to wait for its turn.
+    /// at most its `timeout_seconds` from now, also when it has to wait for its turn. A lazy server of which nothing is
+    /// known is connected for it.
     pub async fn settled(&self) {
         self.settled_or(|_| false).await;
     }
@@ -108,6 +123,7 @@ impl Executor {
                 if enough(&view) {
                     return;
                 }
+                view.want_unsettled();
                 view.snapshot.unsettled().map(|server| server.limits.timeout_seconds).reduce(f64::max)
             };
             let Some(seconds) = longest else { return };
@@ -134,9 +150,13 @@ impl Executor {
             Event::from(denied).log();
         }
         let (success, result_chars) = match &result {
-            Ok(text) => (!results::is_error(text), text.get().len()),
+            Ok(text) => (!results::is_error(text), text.get().chars().count()),
             Err(_) => (false, 0),
         };
+        if let Err(CallError::Connection(connection::CallError::TimedOut { seconds, .. })) = &result {
+            let (server, tool) = (call.get().server.clone(), call.get().tool.clone());
+            Event::ToolTimeout { server, tool, timeout_s: *seconds }.log();
+        }
         Event::ToolInvoked {
             server: call.get().server.clone(),
             tool: call.get().tool.clone(),
@@ -154,14 +174,14 @@ impl Executor {
         progress: Option<mpsc::Sender<Progress>>,
         cancel: CancellationToken,
     ) -> Result<Box<RawValue>, CallError> {
-        let (connection, _in_flight) = tokio::select! {
-            ready = self.ready(call.get()) => ready?,
+        let reached = tokio::select! {
+            reached = self.reach(call.get()) => reached?,
             () = cancel.cancelled() => {
                 return Err(connection::CallError::Cancelled { server: call.get().server.clone() }.into());
             }
         };
         let stop = cancel.child_token();
-        let mut made = std::pin::pin!(connection.call(call, progress, stop.clone()));
+        let mut made = std::pin::pin!(reached.connection.call(call, progress, stop.clone()));
         let denied = self.denied(call.get());
         tokio::select! {
             biased;
@@ -197,55 +217,6 @@ impl Executor {
         }
     }
 
-    /// The server's connection, and a token that keeps it open.
-    async fn ready(
-        &self,
-        call: &Call,
-    ) -> Result<(Connection, tokio_util::task::task_tracker::TaskTrackerToken), CallError> {
-        let name = &call.server;
-        let mut views = self.views.clone();
-        // The attempt after which we asked for another one.
-        let mut wanted = None;
-        let began = tokio::time::Instant::now();
-        loop {
-            let view = views.borrow_and_update().clone();
-            let down = |state, cause| CallError::Down { server: name.clone(), state, cause };
-            let (Some(link), Some(health)) = (view.links.get(name), view.snapshot.health.get(name)) else {
-                return Err(down("no longer in the plan", None));
-            };
-            let server = view.snapshot.plan.server(name.as_str());
-            if let Some(connection) = &link.connection {
-                let token = link.calls.token();
-                if !link.calls.is_closed() && connection.ended().is_none() {
-                    // The connection and what was made of the server's words come in one view.
-                    still_allowed(&view.snapshot.catalog, call)?;
-                    return Ok((connection.clone(), token));
-                }
-                // Replaced or lost between the view and now; the next view tells.
-            } else {
-                let on_call = matches!(server.map(|server| &server.launch), Some(Launch::Stdio(stdio)) if stdio.restart == Restart::OnCall);
-                match &health.state {
-                    State::Configured | State::Connecting { .. } | State::Ready { .. } => {}
-                    State::Failed { .. } if on_call && wanted.is_none() => {
-                        wanted = Some(link.epoch);
-                        // A full inbox already holds something that wakes the server.
-                        let _full = link.commands.try_send(Command::Wanted);
-                    }
-                    // It hasn't been heard yet; the view changed for another reason.
-                    State::Failed { .. } if wanted == Some(link.epoch) => {}
-                    State::Waiting { .. } => return Err(down("down and will be tried again", health.state.cause())),
-                    other => return Err(down(other.word(), other.cause())),
-                }
-            }
-            let seconds = server.map_or(20.0, |server| server.limits.timeout_seconds);
-            match tokio::time::timeout_at(after(began, seconds), views.changed()).await {
-                Ok(Ok(())) => {}
-                Ok(Err(_)) => return Err(down("stopped", None)),
-                Err(_) => return Err(CallError::NotReady { server: name.clone(), seconds }),
-            }
-        }
-    }
-
     /// Swaps the program. Servers that didn't change aren't touched.
     pub async fn reload(&self, program: Program) -> Option<Reloaded> {
         let old = self.view().snapshot.plan.digest();
@@ -258,17 +229,19 @@ impl Executor {
         Some(reloaded)
     }
 
-    /// Ends everything: calls in flight have half of `within`, processes the rest.
-    pub async fn shutdown(&self, within: Duration) {
+    /// Ends everything, [`SHUTDOWN`] after it was asked for at the latest: calls in flight have half of that, processes
+    /// the rest but for [`SWEEP`].
+    pub async fn shutdown(&self, asked: tokio::time::Instant) {
+        let until = Until { calls: asked + SHUTDOWN / 2, end: asked + SHUTDOWN - SWEEP };
         let (reply, answer) = oneshot::channel();
-        if self.messages.send(Message::Shutdown(within / 2, reply)).await.is_ok() {
+        if self.messages.send(Message::Shutdown(until, reply)).await.is_ok() {
             let _gone = answer.await;
         }
     }
 }
 
 /// `seconds` after `from`, as far as clocks reach.
-fn after(from: tokio::time::Instant, seconds: f64) -> tokio::time::Instant {
+pub(super) fn after(from: tokio::time::Instant, seconds: f64) -> tokio::time::Instant {
     from + Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX).min(Duration::from_secs(24 * 3600))
 }
 

@@ -2,18 +2,18 @@
 //! Connects, reads all lists, closes.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use mcplan_compiler::lock::Lock;
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::observed::Observed;
-use mcplan_compiler::plan::{Launch, Plan, Server};
-use tokio::sync::{Semaphore, mpsc};
+use mcplan_compiler::plan::{Plan, Server};
+use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant};
 
-use super::connection::{self, ConnectError, Context, Event, Step, Terms};
+use super::connection::{self, Attempt, ConnectError, Context, Event, Step, Terms};
+use super::slots::{Connected, Slots};
 
 /// A first start may download a package, so each server has at least this long to be locked.
 const PATIENCE_SECONDS: f64 = 120.0;
@@ -69,20 +69,20 @@ async fn probe_as(
     changed: impl Fn(&Server) -> Server,
     mut told: impl FnMut(&ServerName, &Probed),
 ) -> BTreeMap<ServerName, Probed> {
-    let stdio = Arc::new(Semaphore::new(plan.concurrency.stdio));
-    let remote = Arc::new(Semaphore::new(plan.concurrency.remote));
+    let slots = Slots::new(plan.concurrency);
     let mut asked: FuturesUnordered<_> = plan
         .servers
         .iter()
         .filter(|server| names.contains(&server.name))
         .map(|server| {
-            let slots = if matches!(server.launch, Launch::Stdio(_)) { stdio.clone() } else { remote.clone() };
+            let slots = slots.clone();
             let terms = Terms::of(plan, lock.and_then(|lock| lock.baseline_of(plan, &server.name)));
-            let server = changed(server);
+            let (own_seconds, server) = (server.limits.timeout_seconds, changed(server));
             async move {
-                // The semaphore is never closed.
-                let _slot = slots.acquire_owned().await;
-                let probed = one(&server, context, &terms).await;
+                let mut probed = one(&server, context, &terms, &slots).await;
+                if let Err(ConnectError::TimedOut { seconds, at_least, .. }) = &mut probed.result {
+                    *at_least = *seconds > own_seconds;
+                }
                 (server.name, probed)
             }
         })
@@ -95,17 +95,24 @@ async fn probe_as(
     all
 }
 
-async fn one(server: &Server, context: &Context, terms: &Terms) -> Probed {
+async fn one(server: &Server, context: &Context, terms: &Terms, slots: &Slots) -> Probed {
     let (events, mut heard) = mpsc::channel(64);
-    let began = Instant::now();
     let (mut noise, mut oddities) = (Vec::new(), Vec::new());
     let mut hear = |event| match event {
         Event::Noise(start) => noise.push(start),
         Event::Warning(warning) => oddities.push(warning),
         Event::Stderr(_) | Event::ListChanged(_) | Event::Closed(_) => {}
     };
+    let attempt = Attempt::default();
+    let turn = slots.turn(server, &attempt).await;
+    // Waiting for others is no step of this one.
+    let began = Instant::now();
     let (connected, reached) = {
-        let mut connecting = std::pin::pin!(connection::watched(connection::connect(server, context, terms, events)));
+        let connecting = async {
+            let turn = turn?;
+            turn.connect(server, context, terms, events, attempt).await
+        };
+        let mut connecting = std::pin::pin!(connection::watched(connecting));
         loop {
             tokio::select! {
                 biased;
@@ -125,7 +132,7 @@ async fn one(server: &Server, context: &Context, terms: &Terms) -> Probed {
     // What is said from here on is of no interest.
     let deaf = tokio::spawn(async move { while heard.recv().await.is_some() {} });
     let result = match connected {
-        Ok((connection, observed)) => {
+        Ok(Connected { connection, observed, took: _ }) => {
             connection.close(Instant::now() + FAREWELL).await;
             match observed.tools_unknown {
                 Some(cause) => Err(ConnectError::Protocol { server: server.name.clone(), cause }),
@@ -136,4 +143,41 @@ async fn one(server: &Server, context: &Context, terms: &Terms) -> Probed {
     };
     deaf.abort();
     Probed { result, steps, noise, oddities }
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use super::*;
+    use crate::core::catalog::tests::plan;
+
+    /// Real processes under a clock that passes at once while nobody speaks.
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_server_has_two_minutes_or_as_long_as_its_own_limit() {
+        for (limit, waited, told) in [
+            (
+                "",
+                120,
+                "was not ready within 120 s, the least that a lock gives: it timed out while waiting for the answer to `initialize`; if it needs longer, set its `timeout_seconds` to more than 120",
+            ),
+            (
+                ", timeout_seconds: 300",
+                300,
+                "was not ready within 300 s: it timed out while waiting for the answer to `initialize`; if it needs longer, raise its `timeout_seconds`",
+            ),
+        ] {
+            let plan = plan(&format!(
+                "mcp_servers: [{{ name: s, command: sh, args: ['-c', 'while read -r line; do :; done']{limit} }}]"
+            ));
+            let context = Context::of_process("/");
+            let names = [plan.servers[0].name.clone()];
+            let began = Instant::now();
+            let mut observed = observe(&plan, &context, None, &names, |_, _| {}).await;
+            let waited_for = began.elapsed().as_secs();
+            let error = observed.remove(&names[0]).unwrap().unwrap_err().to_string();
+            assert_eq!(error, format!("server `s` {told}"));
+            // Closing it takes a moment too.
+            assert!((waited..waited + 5).contains(&waited_for), "{waited_for} s");
+        }
+    }
 }

@@ -77,3 +77,17 @@ fn told(name: &ServerName, verdict: &Verdict) -> Vec<Event> {
     let warned = warned.map(|change| Event::ServerDrifted { server: name.clone(), change: change.to_string() });
     refused.chain(quarantined).chain(warned).collect()
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::core::catalog::tests::plan;
+
+    /// The program of a config, without a lock.
+    pub(in crate::runtime) fn program(config: &str) -> Program {
+        let plan = plan(config);
+        let template = Template::parse(plan.prompt.template.content.text()).unwrap();
+        let places = Places::of_machine(std::path::Path::new("/"));
+        Program { plan: Arc::new(plan), baseline: None, template: Arc::new(template), places: Arc::new(places) }
+    }
+}

@@ -9,12 +9,13 @@ use mcplan_compiler::plan::Plan;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::connection::Connection;
+use super::flights::Flights;
 use super::process::Tail;
 use super::program::Program;
-use super::server::{Command, Report};
+use super::server::session::Asked;
+use super::server::{Bell, Report, Until};
 use super::view::Link;
 use crate::core::catalog::Listing;
 use crate::core::lifecycle::{Epoch, State};
@@ -26,21 +27,34 @@ const DRAIN_MAX: Duration = Duration::from_secs(24 * 3600);
 /// What it is when calls have no limit.
 const DRAIN_UNLIMITED: Duration = Duration::from_secs(3600);
 
+/// How an instance's task is told things.
+#[derive(Debug)]
+pub(super) struct Wires {
+    pub(super) bell: Arc<Bell>,
+    /// Where calls get sessions of their own, when none is kept.
+    pub(super) sessions: Option<mpsc::Sender<Asked>>,
+    /// By when it must have ended, once it is to end.
+    pub(super) stop: watch::Sender<Option<Until>>,
+    pub(super) flights: Flights,
+}
+
 /// One running instance of a server.
 #[derive(Debug)]
 pub(super) struct Instance {
     id: u64,
     pub(super) server: ServerName,
-    commands: mpsc::Sender<Command>,
-    /// When its calls must be over, once it is to end. Not a command: it must never be lost to a full inbox.
-    stop: watch::Sender<Option<Instant>>,
-    calls: TaskTracker,
+    wires: Wires,
     state: State,
     since: Instant,
     epoch: Epoch,
     attempts: u32,
+    wakes: bool,
+    unstable: bool,
     connection: Option<Connection>,
     observed: Option<Arc<Observed>>,
+    seen: u64,
+    /// It came as far as it does by itself: it can take another one's place.
+    arrived: bool,
     /// The end of what its processes wrote to stderr.
     tail: Tail,
     /// It was ready or failed once.
@@ -54,33 +68,36 @@ impl Instance {
         id: u64,
         server: ServerName,
         state: State,
-        (commands, stop): (mpsc::Sender<Command>, watch::Sender<Option<Instant>>),
-        calls: TaskTracker,
+        wires: Wires,
         ended: CancellationToken,
         tail: Tail,
     ) -> Self {
         Self {
             id,
             server,
-            commands,
-            stop,
-            calls,
+            wires,
             state,
             since: Instant::now(),
             epoch: Epoch::default(),
             attempts: 0,
+            wakes: false,
+            unstable: false,
             connection: None,
             observed: None,
+            seen: 0,
+            arrived: false,
             tail,
             tried: false,
             ended,
         }
     }
 
-    /// Tells it to end, its calls within `drain`; a second time only shortens that.
-    pub(super) fn retire(&self, drain: Duration) {
-        let until = Instant::now() + drain.min(DRAIN_MAX);
-        self.stop.send_modify(|stop| *stop = Some(stop.map_or(until, |before| before.min(until))));
+    /// Tells it to end; a second time only shortens the time.
+    pub(super) fn retire(&self, until: Until) {
+        self.wires.stop.send_modify(|stop| {
+            let before = stop.unwrap_or(until);
+            *stop = Some(Until { calls: before.calls.min(until.calls), end: before.end.min(until.end) });
+        });
     }
 
     /// Which attempt it has come to.
@@ -88,28 +105,23 @@ impl Instance {
         (self.id, self.epoch)
     }
 
-    /// A call or a person wants something of it.
-    pub(super) fn command(&self, command: Command) {
-        // A full inbox means that the task is about to act anyway.
-        let _full = self.commands.try_send(command);
-    }
-
     /// Takes what it reports; whether its list is another one.
     fn take(&mut self, report: Report) -> bool {
-        let same = match (&self.observed, &report.observed) {
-            (Some(was), Some(is)) => Arc::ptr_eq(was, is),
-            (was, is) => was.is_none() && is.is_none(),
-        };
+        let same = self.seen == report.seen;
         // A state that it was only created with, or that it passes through, is no outcome.
-        self.tried |= report.state.has_arrived();
+        self.arrived |= report.state.has_arrived();
+        self.tried |= report.state.was_tried();
         if self.state != report.state {
             self.since = Instant::now();
         }
         self.state = report.state;
         self.epoch = report.epoch;
         self.attempts = report.attempts;
+        self.wakes = report.wakes;
+        self.unstable = report.unstable;
         self.connection = report.connection;
         self.observed = report.observed;
+        self.seen = report.seen;
         !same
     }
 }
@@ -147,8 +159,8 @@ impl Seat {
         }
         let next = self.next.as_mut().filter(|next| next.id == report.instance)?;
         next.take(report);
-        // Ready: it takes over. Failed: the file is the truth, so the old one ends all the same.
-        let next = if next.tried { self.next.take() } else { None };
+        // Ready or lazy: it takes over. Failed: the file is the truth, so the old one ends all the same.
+        let next = if next.arrived { self.next.take() } else { None };
         let replaced = next.map(|next| std::mem::replace(&mut self.current, next));
         Some(News { listing: replaced.is_some(), replaced })
     }
@@ -184,7 +196,7 @@ impl Seat {
     /// that it had come to before.
     pub(super) fn reconnect(&self) -> (u64, Epoch) {
         let instance = self.next.as_ref().unwrap_or(&self.current);
-        instance.command(Command::Reconnect);
+        instance.wires.bell.reconnect();
         instance.attempt()
     }
 
@@ -218,6 +230,7 @@ impl Seat {
             state: current.state.clone(),
             since: current.since.into_std(),
             attempts: current.attempts,
+            unstable: current.unstable,
             replacing: self.next.is_some(),
             settled: self.is_settled(),
             quarantined,
@@ -232,9 +245,12 @@ impl Seat {
         Link {
             instance: current.id,
             connection: current.connection.clone(),
-            calls: current.calls.clone(),
-            commands: current.commands.clone(),
+            flights: current.wires.flights.clone(),
+            bell: current.wires.bell.clone(),
+            sessions: current.wires.sessions.clone(),
             epoch: current.epoch,
+            wakes: current.wakes,
+            seen: current.seen,
             tail: current.tail.clone(),
         }
     }
@@ -243,5 +259,9 @@ impl Seat {
 /// How long calls in flight may go on when their connection is replaced: as long as a call may take.
 pub(super) fn drain_limit(plan: &Plan, name: &ServerName) -> Duration {
     let seconds = plan.server(name.as_str()).map_or(0.0, |server| server.limits.call_timeout_seconds);
-    if seconds > 0.0 { Duration::try_from_secs_f64(seconds).unwrap_or(DRAIN_MAX) } else { DRAIN_UNLIMITED }
+    if seconds > 0.0 {
+        Duration::try_from_secs_f64(seconds).unwrap_or(DRAIN_MAX).min(DRAIN_MAX)
+    } else {
+        DRAIN_UNLIMITED
+    }
 }

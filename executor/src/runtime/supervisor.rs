@@ -9,22 +9,27 @@ use mcplan_compiler::plan::{Replace, Server};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::connection::Context;
+use super::flights::Flights;
 use super::process;
 use super::program::Program;
-use super::seat::{Instance, Seat, drain_limit};
-use super::server::{Begin, LADDER, Report, ServerTask, Slots};
+use super::seat::{Instance, Seat, Wires, drain_limit};
+use super::server::session::SESSIONS_MAX;
+use super::server::{Begin, Bell, Ears, Report, ServerTask, Until};
+use super::slots::Slots;
 use super::view::View;
 use crate::core::catalog::{Catalog, Listing};
-use crate::core::lifecycle::{Epoch, State};
+use crate::core::lifecycle::{Epoch, Rest, State};
 use crate::core::reconcile::{Step, reconcile};
 use crate::core::snapshot::Snapshot;
 use crate::event::Event;
 
 /// How often we look for ended processes that servers left to us; one goes at its second sight.
 const REAP_EVERY: Duration = Duration::from_secs(30);
+
+/// Most calls of one server that are in flight or wait for it; who comes after them is told that it is busy.
+pub const CALLS_MAX: usize = 256;
 
 /// What a reload did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +46,7 @@ pub(super) enum Message {
     Reload(Box<Program>, oneshot::Sender<Reloaded>),
     /// Answered with the attempt that it had come to before, if there is such a server.
     Reconnect(ServerName, oneshot::Sender<(u64, Epoch)>),
-    Shutdown(Duration, oneshot::Sender<()>),
+    Shutdown(Until, oneshot::Sender<()>),
 }
 
 pub(super) struct Supervisor {
@@ -115,12 +120,12 @@ impl Supervisor {
                         // Whoever asked may have gone.
                         let _unheard = self.seats.get(&name).map(|seat| reply.send(seat.reconnect()));
                     }
-                    Some(Message::Shutdown(drain, reply)) => {
-                        self.shutdown(drain).await;
+                    Some(Message::Shutdown(until, reply)) => {
+                        self.shutdown(until).await;
                         let _unheard = reply.send(());
                         return;
                     }
-                    None => return self.shutdown(Duration::ZERO).await,
+                    None => return self.shutdown(Until::after(Duration::ZERO)).await,
                 },
                 Some(report) = self.reports.recv() => {
                     self.take(report);
@@ -151,16 +156,18 @@ impl Supervisor {
 
     fn instance(&mut self, server: &Server, after: Vec<CancellationToken>) -> Instance {
         self.instances += 1;
-        let (commands, inbox) = mpsc::channel(16);
         let (stop, stopped) = watch::channel(None);
-        let (calls, ended) = (TaskTracker::new(), CancellationToken::new());
+        let (ask, asked) = mpsc::channel(SESSIONS_MAX);
+        let (bell, ended) = (Arc::<Bell>::default(), CancellationToken::new());
         let tail = process::Tail::default();
+        let keeps = server.persistent_sessions;
+        let flights = Flights::new(if keeps { CALLS_MAX } else { SESSIONS_MAX });
         let enabled = self.program.plan.enabled && server.enabled;
         let unmet = server.when_env.iter().find(|name| !self.context.is_set(name)).cloned();
         let state = match &unmet {
             _ if !enabled => State::Parked,
             Some(variable) => State::Unmet { variable: variable.clone() },
-            None => State::Configured,
+            None => State::Configured(Rest::Starting),
         };
         let begin = Begin {
             instance: self.instances,
@@ -170,17 +177,18 @@ impl Supervisor {
             context: self.context.clone(),
             terms: self.program.terms(&server.name),
             slots: self.slots.clone(),
-            calls: calls.clone(),
             tail: tail.clone(),
             after,
         };
-        let task = ServerTask::new(begin, inbox, stopped, self.report_to.clone());
+        let ears = Ears { bell: bell.clone(), flights: flights.clone(), sessions: asked, stop: stopped };
+        let task = ServerTask::new(begin, ears, self.report_to.clone());
         let end = ended.clone().drop_guard();
         self.tasks.spawn(async move {
             task.run().await;
             drop(end);
         });
-        Instance::new(self.instances, server.name.clone(), state, (commands, stop), calls, ended, tail)
+        let wires = Wires { bell, sessions: (!keeps).then_some(ask), stop, flights };
+        Instance::new(self.instances, server.name.clone(), state, wires, ended, tail)
     }
 
     fn take(&mut self, report: Report) {
@@ -276,7 +284,7 @@ impl Supervisor {
         std::mem::take(&mut self.news).iter().for_each(Event::log);
         self.retired.retain(|instance| !instance.ended.is_cancelled());
         for (instance, drain) in std::mem::take(&mut self.leaving) {
-            instance.retire(drain);
+            instance.retire(Until::after(drain));
             self.retired.push(instance);
         }
     }
@@ -290,19 +298,54 @@ impl Supervisor {
         named.filter_map(|seat| Some((seat.current.server.clone(), seat.listing()?.clone()))).collect()
     }
 
-    /// Everything at once and in parallel; whatever is left when the tasks are joined was killed by them.
-    async fn shutdown(&mut self, drain: Duration) {
+    /// Everything at once and in parallel. Whatever doesn't end in time is dropped, which kills its process.
+    async fn shutdown(&mut self, until: Until) {
         let seats = std::mem::take(&mut self.seats).into_values();
         let running = seats.flat_map(|seat| std::iter::once(seat.current).chain(seat.next));
         let leaving = std::mem::take(&mut self.leaving).into_iter().map(|(instance, _)| instance);
         let all: Vec<_> = running.chain(leaving).chain(std::mem::take(&mut self.retired)).collect();
-        all.iter().for_each(|instance| instance.retire(drain));
+        all.iter().for_each(|instance| instance.retire(until));
         // Tasks may be waiting to report: nobody reads any more, so they must not wait.
         self.reports.close();
         let joined = async { while self.tasks.join_next().await.is_some() {} };
-        if tokio::time::timeout(drain + LADDER + LADDER, joined).await.is_err() {
+        if tokio::time::timeout_at(until.end, joined).await.is_err() {
             tracing::warn!("some servers did not end in time and are killed");
-            self.tasks.shutdown().await;
+            self.tasks.abort_all();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::executor::{SHUTDOWN, SWEEP};
+    use crate::runtime::program::tests::program;
+    use tokio::time::Instant;
+
+    /// A supervisor without servers, and how long its shutdown takes when `task` is among what it waits for.
+    async fn shutdown_with(task: impl Future<Output = ()> + Send + 'static, asked: Duration) -> Duration {
+        let context = Arc::new(Context::new(BTreeMap::new(), "/"));
+        let (mut supervisor, _views) = Supervisor::start(program("mcp_servers: []"), context);
+        supervisor.tasks.spawn(task);
+        let (messages, inbox) = mpsc::channel(1);
+        let running = tokio::spawn(supervisor.run(inbox));
+        let began = Instant::now();
+        let asked = began - asked;
+        let (reply, answer) = oneshot::channel();
+        let until = Until { calls: asked + SHUTDOWN / 2, end: asked + SHUTDOWN - SWEEP };
+        messages.send(Message::Shutdown(until, reply)).await.unwrap();
+        answer.await.unwrap();
+        running.await.unwrap();
+        began.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shutdown_takes_its_time_and_no_more_whatever_hangs() {
+        assert_eq!(shutdown_with(async {}, Duration::ZERO).await, Duration::ZERO);
+        let hangs = shutdown_with(std::future::pending(), Duration::ZERO).await;
+        assert_eq!(hangs, SHUTDOWN - SWEEP, "what is left is for killing");
+        // What calls have used up already isn't given again.
+        let late = shutdown_with(std::future::pending(), Duration::from_secs(3)).await;
+        assert_eq!(late, SHUTDOWN - SWEEP - Duration::from_secs(3));
     }
 }

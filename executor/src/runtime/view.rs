@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use mcplan_compiler::name::ServerName;
 use tokio::sync::mpsc;
-use tokio_util::task::TaskTracker;
 
 use super::connection::Connection;
+use super::flights::Flights;
 use super::process::Tail;
-use super::server::Command;
+use super::server::Bell;
+use super::server::session::Asked;
 use crate::core::lifecycle::Epoch;
 use crate::core::snapshot::Snapshot;
 
@@ -21,6 +22,22 @@ pub struct View {
     pub(super) links: BTreeMap<ServerName, Link>,
 }
 
+impl View {
+    /// The last `count` lines that a server's process wrote to stderr, without values of secrets.
+    pub fn stderr(&self, server: &ServerName, count: usize) -> Vec<String> {
+        self.links.get(server).map(|link| link.tail.last(count)).unwrap_or_default()
+    }
+
+    /// Has the lazy servers connected of which nothing is known.
+    pub(super) fn want_unsettled(&self) {
+        for server in self.snapshot.unsettled() {
+            if let Some(link) = self.links.get(&server.name).filter(|link| link.wakes) {
+                link.bell.want();
+            }
+        }
+    }
+}
+
 /// The way to one server.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
@@ -29,18 +46,17 @@ pub(super) struct Link {
     /// Open, if it is.
     pub(super) connection: Option<Connection>,
     /// Counts the calls that use it, so that closing can wait for them.
-    pub(super) calls: TaskTracker,
+    pub(super) flights: Flights,
     /// To the server's task.
-    pub(super) commands: mpsc::Sender<Command>,
+    pub(super) bell: Arc<Bell>,
+    /// Where a call gets a session of its own, when none is kept.
+    pub(super) sessions: Option<mpsc::Sender<Asked>>,
     /// Its last attempt to connect.
     pub(super) epoch: Epoch,
+    /// Whether a call connects it.
+    pub(super) wakes: bool,
+    /// Which observation of the server the snapshot knows.
+    pub(super) seen: u64,
     /// The end of what the process wrote to stderr.
     pub(super) tail: Tail,
-}
-
-impl View {
-    /// The last `count` lines that a server's process wrote to stderr, without values of secrets.
-    pub fn stderr(&self, server: &ServerName, count: usize) -> Vec<String> {
-        self.links.get(server).map(|link| link.tail.last(count)).unwrap_or_default()
-    }
 }

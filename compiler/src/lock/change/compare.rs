@@ -49,7 +49,7 @@ impl<'a> Found<'a> {
             apart,
             prompts: observed.prompts_unknown.is_none().then_some(&observed.prompts),
             resource_templates: observed.resource_templates_unknown.is_none().then_some(&observed.resource_templates),
-            resources: observed.resources_unknown.is_none().then_some(observed.resources),
+            resources: observed.resources_unknown.is_none().then_some(observed.resources > 0),
         }
     }
 }

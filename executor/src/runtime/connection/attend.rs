@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Close, Closed, Connection, Event, Inner, Service};
+use super::{Attempt, Close, Closed, Connection, Event, Inner, Service};
 use crate::runtime::process::{self, Exit, Tail};
 use crate::runtime::secrets::Mask;
 use crate::runtime::transport::mirror::Mirror;
@@ -41,8 +41,8 @@ pub(super) struct Attended {
     pub(super) watch: Option<Arc<Watch>>,
     /// Which arguments go in headers too; only streamable HTTP looks at it.
     pub(super) mirror: Arc<Mirror>,
-    /// Cancelled by whoever no longer wants the connection that is being made.
-    pub(super) given_up: CancellationToken,
+    /// The attempt that makes the connection.
+    pub(super) attempt: Attempt,
     tail: Tail,
     stderr: Option<Reading>,
 }
@@ -90,7 +90,7 @@ impl Attended {
             closed: CancellationToken::new(),
             watch: None,
             mirror: Arc::default(),
-            given_up: CancellationToken::new(),
+            attempt: Attempt::default(),
             tail: Tail::default(),
             stderr: None,
         }

@@ -22,6 +22,7 @@ use crate::core::era::Era;
 use crate::core::gate::{Allowed, Call};
 use crate::runtime::transport::raw::{self, Stand};
 use crate::runtime::transport::remote::HttpError;
+use crate::runtime::transport::stdio::Unread;
 use crate::runtime::transport::streamable::Repeatable;
 use crate::runtime::transport::tap::{Progress, Watcher};
 
@@ -253,6 +254,7 @@ impl Inner {
                 }
                 Some(forgotten @ HttpError::Forgotten) => CallError::Lost { server, reason: forgotten.to_string() },
                 Some(error) => CallError::Http { server, cause: self.mask.apply_excerpt(&error.to_string()) },
+                None if is_unread(&error) => CallError::Unread { server, cause: Unread.to_string() },
                 None if self.process => self.lost().await,
                 None => CallError::Http { server, cause: self.mask.apply_excerpt(&error.error.to_string()) },
             },
@@ -295,6 +297,12 @@ async fn until(at: Option<Instant>) {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
     }
+}
+
+/// Whether a message was refused because a process doesn't read what it is sent.
+fn is_unread(error: &DynamicTransportError) -> bool {
+    let error = error.error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    error.is_some_and(|error| error.is::<Unread>())
 }
 
 /// What went wrong on the way to a remote server, out of what rmcp made of it.

@@ -90,6 +90,14 @@ pub enum CallError {
         /// Whether a new session is open, so that the next call can work.
         renewed: bool,
     },
+    /// Too much that was sent before waits for a process that doesn't read.
+    #[error("server `{server}` is busy: {cause}; the call was not sent")]
+    Unread {
+        /// The server.
+        server: ServerName,
+        /// How much.
+        cause: String,
+    },
     /// The answer is longer than 16 MiB.
     #[error("the answer of server `{server}` is longer than 16 MiB, so it was thrown away")]
     TooLong {
@@ -112,4 +120,25 @@ pub enum CallError {
         /// What is wrong.
         cause: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_limit_is_named_with_what_raises_it() {
+        let call = |limit| {
+            let server = ServerName::new("s").unwrap();
+            CallError::TimedOut { server, limit, seconds: 5.0 }.to_string()
+        };
+        assert_eq!(
+            [Limit::Call, Limit::Idle, Limit::Request].map(call),
+            [
+                "server `s` did not answer within 5 s, so the call was stopped; raise `call_timeout_seconds` for this server if it needs longer",
+                "server `s` gave neither answer nor progress within 5 s, so the call was stopped; raise `idle_timeout_seconds` for this server if it needs longer",
+                "server `s` did not answer within 5 s, so the call was stopped; raise `request_timeout_seconds` for this server if it needs longer",
+            ]
+        );
+    }
 }

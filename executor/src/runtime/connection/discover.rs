@@ -75,7 +75,7 @@ impl Inner {
                 Err(cause) => observed.resource_templates_unknown = Some(cause),
             }
             match self.list(&RESOURCES, step, warnings).await? {
-                Ok(items) => observed.resources = !items.is_empty(),
+                Ok(items) => observed.resources = items.len(),
                 Err(cause) => observed.resources_unknown = Some(cause),
             }
         }

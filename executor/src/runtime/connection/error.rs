@@ -139,8 +139,10 @@ pub enum ConnectError {
     },
     /// It took longer than it may.
     #[error(
-        "server `{server}` was not ready within {seconds} s: it timed out while {}; if it needs longer, raise its `timeout_seconds`{}",
+        "server `{server}` was not ready within {seconds} s{}: it timed out while {}; if it needs longer, {}{}",
+        if *.at_least { ", the least that a lock gives" } else { "" },
         .step.doing(),
+        if *.at_least { format!("set its `timeout_seconds` to more than {seconds}") } else { "raise its `timeout_seconds`".to_owned() },
         last_words(.stderr)
     )]
     TimedOut {
@@ -150,6 +152,8 @@ pub enum ConnectError {
         step: Step,
         /// The limit.
         seconds: f64,
+        /// Whether that is more than its `timeout_seconds`, because a first start may take longer.
+        at_least: bool,
         /// Its last lines on stderr.
         stderr: Vec<String>,
     },
@@ -306,5 +310,26 @@ fn advice(transport: TransportKind, status: u16) -> &'static str {
             "; it does not switch to a websocket there: see `url` and `transport`"
         }
         _ => meaning(status),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_of_a_start_is_named_with_what_raises_it() {
+        let connect = |at_least| {
+            let (server, step) = (ServerName::new("s").unwrap(), Step::Tools);
+            let stderr = vec!["warming up".to_owned()];
+            ConnectError::TimedOut { server, step, seconds: 120.0, at_least, stderr }.to_string()
+        };
+        assert_eq!(
+            [false, true].map(connect),
+            [
+                "server `s` was not ready within 120 s: it timed out while listing its tools; if it needs longer, raise its `timeout_seconds`; its last words: warming up",
+                "server `s` was not ready within 120 s, the least that a lock gives: it timed out while listing its tools; if it needs longer, set its `timeout_seconds` to more than 120; its last words: warming up",
+            ]
+        );
     }
 }

@@ -108,6 +108,7 @@ impl Trial<'_> {
             let mut transport = Tap::new(transport, attended.notices.clone(), attended.closed.clone());
             let step = |step| progressed.set(step);
             let info = shake_hands(&mut transport, host, self.start, &step).await.map_err(Failed::Handshake)?;
+            attended.attempt.initialized.cancel();
             let era = Era::of(info.protocol_version.as_str()).unwrap_or(Era::Session);
             let service = serve_directly(host, transport, Some(info));
             let inner = Arc::new(Inner {
@@ -144,7 +145,7 @@ impl Trial<'_> {
             biased;
             result = ready => result,
             () = attend::exited(&attended.child) => Err(Failed::Exited),
-            () = attended.given_up.cancelled() => Err(Failed::GivenUp),
+            () = attended.attempt.given_up.cancelled() => Err(Failed::GivenUp),
             () = sleep_until(self.deadline) => Err(Failed::Clock),
         };
         match result {
@@ -191,6 +192,7 @@ impl Trial<'_> {
                 server: name.clone(),
                 step,
                 seconds: self.server.limits.timeout_seconds,
+                at_least: false,
                 stderr,
             },
             Failed::GivenUp => ConnectError::GivenUp { server: name.clone() },

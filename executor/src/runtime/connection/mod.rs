@@ -42,7 +42,7 @@ pub use call_error::{CallError, Limit};
 pub use context::{Context, Terms};
 pub use discover::{ITEMS_MAX, PAGES_MAX};
 pub use error::{ConnectError, Step};
-pub use open::{connect, connect_unless, missing, program};
+pub use open::{Attempt, connect, connect_unless, missing, program};
 pub use steps::watched;
 
 use crate::core::era::Era;

@@ -41,10 +41,19 @@ pub async fn connect(
     terms: &Terms,
     events: mpsc::Sender<Event>,
 ) -> Result<(Connection, Observed), ConnectError> {
-    connect_unless(server, context, terms, events, CancellationToken::new()).await
+    connect_unless(server, context, terms, events, Attempt::default()).await
 }
 
-/// The same, until `given_up` is cancelled; then a process that was started is ended as gently as one that is ready.
+/// An attempt to connect, as it can be followed and influenced from outside.
+#[derive(Clone, Debug, Default)]
+pub struct Attempt {
+    /// Cancelled by whoever no longer wants the connection.
+    pub given_up: CancellationToken,
+    /// Cancelled once the handshake is over; what is left are the lists.
+    pub initialized: CancellationToken,
+}
+
+/// The same, until `attempt` is given up; then a process that was started is ended as gently as one that is ready.
 ///
 /// # Errors
 /// The same, and [`ConnectError::GivenUp`].
@@ -53,7 +62,7 @@ pub async fn connect_unless(
     context: &Context,
     terms: &Terms,
     events: mpsc::Sender<Event>,
-    given_up: CancellationToken,
+    attempt: Attempt,
 ) -> Result<(Connection, Observed), ConnectError> {
     let (opened, mask) = secrets::open(server, context.sources())?;
     let way = match &opened {
@@ -79,7 +88,7 @@ pub async fn connect_unless(
         deadline: Instant::now().checked_add(limit),
         events,
     };
-    let not_ready = match way.go(&trial, &given_up).await {
+    let not_ready = match way.go(&trial, &attempt).await {
         Ok(connected) => return Ok(connected),
         Err(not_ready) => not_ready,
     };
@@ -87,11 +96,11 @@ pub async fn connect_unless(
         Start::Initialize => Start::of(kind, None, seconds),
         Start::Discover(_) => Start::Initialize,
     };
-    if !not_ready.by_era || other == trial.start || given_up.is_cancelled() {
+    if !not_ready.by_era || other == trial.start || attempt.given_up.is_cancelled() {
         return Err(not_ready.error);
     }
     trial.start = other;
-    way.go(&trial, &given_up).await.map_err(|not_ready| not_ready.error)
+    way.go(&trial, &attempt).await.map_err(|not_ready| not_ready.error)
 }
 
 /// All references of a launch that have no value, each as the reason why it can't be connected.
@@ -117,21 +126,21 @@ enum Way {
 }
 
 impl Way {
-    async fn go(&self, trial: &Trial<'_>, given_up: &CancellationToken) -> Tried {
+    async fn go(&self, trial: &Trial<'_>, attempt: &Attempt) -> Tried {
         match self {
-            Self::Process(command) => over_process(trial, command, given_up).await,
-            Self::Remote(url, requests) => over_http(trial, (url, requests), given_up).await,
+            Self::Process(command) => over_process(trial, command, attempt).await,
+            Self::Remote(url, requests) => over_http(trial, (url, requests), attempt).await,
         }
     }
 }
 
-async fn over_process(trial: &Trial<'_>, command: &process::Command, given_up: &CancellationToken) -> Tried {
+async fn over_process(trial: &Trial<'_>, command: &process::Command, attempt: &Attempt) -> Tried {
     let (child, pipes) = process::spawn(command).map_err(|error| ConnectError::Spawn {
         server: trial.server.name.clone(),
         cause: trial.mask.apply(&error.to_string()).into_owned(),
     })?;
     let mut attended = Attended::process(child, pipes.stderr, &trial.mask, &trial.events);
-    attended.given_up = given_up.clone();
+    attended.attempt = attempt.clone();
     over_streams(trial, (pipes.stdout, pipes.stdin), attended).await
 }
 
@@ -172,10 +181,10 @@ fn remote_noise(start: String) -> Event {
     Event::Warning(format!("something that is no MCP message was skipped: {start}"))
 }
 
-async fn over_http(trial: &Trial<'_>, (url, requests): (&Url, &Requests), given_up: &CancellationToken) -> Tried {
+async fn over_http(trial: &Trial<'_>, (url, requests): (&Url, &Requests), attempt: &Attempt) -> Tried {
     let (notices, watch) = (Arc::new(Notices::default()), Arc::new(Watch::default()));
     let mut attended = Attended::remote(notices.clone(), watch.clone());
-    attended.given_up = given_up.clone();
+    attended.attempt = attempt.clone();
     let (report, requests) = (reporter(trial, remote_noise), requests.clone());
     let cause = |error| http_cause(trial.server, &trial.mask, error);
     match &trial.server.launch {

@@ -185,7 +185,7 @@ async fn lists_and_results_come_through_as_they_are() {
     assert!(observed.tools[0].raw.get().contains(r#""execution":{"n":1.50}"#));
     assert_eq!(observed.quarantined.iter().map(|item| item.name.as_str()).collect::<Vec<_>>(), ["bad", "(no name)"]);
     assert_eq!(observed.resource_templates.len(), 1);
-    assert!(observed.resources);
+    assert_eq!(observed.resources, 1);
     assert_eq!(observed.introduction.instructions.as_deref(), Some("be nice"));
     assert_eq!(observed.warnings.len(), 1);
     assert!(observed.warnings[0].starts_with("prompts/list failed, so its prompts are unknown: server `fake`"));
@@ -275,6 +275,19 @@ async fn each_limit_says_its_name_and_stops_the_server_too() {
     assert_eq!(started.elapsed().as_secs(), 120);
     assert!(matches!(result, Err(CallError::TimedOut { limit: Limit::Call, .. })), "{result:?}");
     assert_eq!(fake.expect("notifications/cancelled").await["params"]["reason"], "call_timeout_seconds");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_read_is_busy_before_our_memory_is_full() {
+    let (connection, _fake, _events) = connected(json!({})).await;
+    let call = tool_call("slow", json!({ "text": "x".repeat(8 << 20) }));
+    let calls = (0..10).map(|_| connection.send(&call, Caller::default()));
+    let mut calls: futures::stream::FuturesUnordered<_> = calls.collect();
+    let first = futures::StreamExt::next(&mut calls).await.unwrap();
+    assert_eq!(
+        first.unwrap_err().to_string(),
+        "server `fake` is busy: it does not read what it is sent; 64 MiB wait for it; the call was not sent"
+    );
 }
 
 #[tokio::test(start_paused = true)]

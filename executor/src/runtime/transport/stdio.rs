@@ -22,6 +22,13 @@ use super::tap::Odd;
 const SHOWN: usize = 200;
 /// A pipe's own size on Linux.
 const BUFFER: usize = 64 * 1024;
+/// Bytes that may wait for a server that doesn't read; a message beyond them is refused.
+const WAITING_MAX: usize = 4 * MESSAGE_MAX;
+
+/// A message that was refused because too much waits for the server already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it does not read what it is sent; {} MiB wait for it", WAITING_MAX / (1024 * 1024))]
+pub(crate) struct Unread;
 
 /// A transport over `R`, the server's stdout, and `W`, its stdin.
 pub(crate) struct Stdio<R, W> {
@@ -100,9 +107,33 @@ where
     }
 }
 
+/// Lines that are still to be written.
+#[derive(Debug, Default)]
+struct Waiting {
+    lines: VecDeque<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Waiting {
+    fn push(&mut self, line: Vec<u8>) -> Result<(), Unread> {
+        if self.bytes + line.len() > WAITING_MAX {
+            return Err(Unread);
+        }
+        self.bytes += line.len();
+        self.lines.push_back(line);
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Option<Vec<u8>> {
+        let line = self.lines.pop_front()?;
+        self.bytes -= line.len();
+        Some(line)
+    }
+}
+
 /// The way to a server's stdin. Lines leave in the order of the calls to [`Mouth::write`].
 pub(crate) struct Mouth<W> {
-    waiting: Arc<Mutex<VecDeque<Vec<u8>>>>,
+    waiting: Arc<Mutex<Waiting>>,
     pipe: Arc<tokio::sync::Mutex<Option<W>>>,
     closing: CancellationToken,
 }
@@ -128,9 +159,9 @@ impl<W: AsyncWrite + Unpin> Mouth<W> {
 
     /// Queues a line at once; the future writes whatever is queued, so one's line may be written by another.
     fn write(&self, line: std::io::Result<Vec<u8>>) -> impl Future<Output = std::io::Result<()>> + use<W> {
-        let queued = line.map(|mut line| {
+        let queued = line.and_then(|mut line| {
             line.push(b'\n');
-            self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push_back(line);
+            self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(line).map_err(std::io::Error::other)
         });
         let (waiting, pipe, closing) = (self.waiting.clone(), self.pipe.clone(), self.closing.clone());
         async move {
@@ -154,10 +185,10 @@ impl<W: AsyncWrite + Unpin> Mouth<W> {
     }
 }
 
-async fn drain<W: AsyncWrite + Unpin>(waiting: &Mutex<VecDeque<Vec<u8>>>, pipe: &mut Option<W>) -> std::io::Result<()> {
+async fn drain<W: AsyncWrite + Unpin>(waiting: &Mutex<Waiting>, pipe: &mut Option<W>) -> std::io::Result<()> {
     let Some(writer) = pipe else { return Err(std::io::ErrorKind::BrokenPipe.into()) };
     loop {
-        let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let Some(line) = next else { return writer.flush().await };
         writer.write_all(&line).await?;
     }
@@ -199,6 +230,37 @@ mod tests {
         };
         let (_, sent) = tokio::join!(read, futures::future::join_all(sends.into_iter().rev()));
         assert!(sent.into_iter().all(|sent| sent.is_ok()));
+    }
+
+    #[tokio::test]
+    async fn what_waits_for_a_server_that_does_not_read_is_bounded() {
+        let (mut stdio, theirs, _) = stdio(1 << 20);
+        let big = |id| {
+            let params = serde_json::json!({ "arguments": "x".repeat(MESSAGE_MAX / 2) });
+            let request = ClientRequest::CustomRequest(CustomRequest::new("tools/call", Some(params)));
+            JsonRpcMessage::request(request, RequestId::Number(id))
+        };
+        let mut sends = Vec::new();
+        for id in 0..9 {
+            sends.push(stdio.send(big(id)));
+        }
+        let read = async {
+            let mut lines = BufReader::new(theirs).lines();
+            // Seven and the ends of their lines fit; each of them arrives whole.
+            for id in 0..7 {
+                let line = lines.next_line().await.unwrap().unwrap();
+                assert!(line.len() > MESSAGE_MAX / 2 && line.contains(&format!("\"id\":{id},")));
+            }
+            lines
+        };
+        let (mut lines, sent) = tokio::join!(read, futures::future::join_all(sends));
+        let refused: Vec<_> = sent.iter().map(|sent| sent.as_ref().err().map(ToString::to_string)).collect();
+        assert_eq!(refused[..7], vec![None; 7]);
+        assert_eq!(refused[8].as_deref(), Some("it does not read what it is sent; 64 MiB wait for it"));
+        // Once it reads there is room again.
+        let (line, sent) = tokio::join!(lines.next_line(), stdio.send(request(9)));
+        sent.unwrap();
+        assert!(line.unwrap().unwrap().contains("\"id\":9,"));
     }
 
     #[tokio::test]

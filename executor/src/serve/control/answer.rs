@@ -193,6 +193,7 @@ mod tests {
             since: now,
             attempts: 2,
             settled: true,
+            unstable: false,
             replacing: false,
             quarantined: quarantined
                 .iter()

@@ -15,7 +15,7 @@ use rmcp::model::{
 use rmcp::service::{Peer, RequestContext, SubscriptionContext};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tokio::sync::{OnceCell, mpsc, watch};
+use tokio::sync::{OnceCell, Semaphore, mpsc, watch};
 
 use super::listing::{ListWatch, digest, locked};
 use super::wire::PASSED;
@@ -35,6 +35,8 @@ use crate::serve::allow::allow;
 /// Most tools on one page, and most bytes: only beyond both is there a cursor, since many clients read one page.
 const PAGE_TOOLS: usize = 1000;
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
+/// Most calls of one session that are in flight; who comes after them is told that it is busy.
+const CALLS_MAX: usize = 128;
 /// Progress notices of one call that may wait for a slow client; more are left out.
 const PROGRESS_WAITING: usize = 64;
 
@@ -49,6 +51,8 @@ pub(super) struct Handler {
     pub(super) known: Arc<Mutex<Option<String>>>,
     /// Whether the first list or search has waited for servers that are being connected.
     waited: Arc<OnceCell<()>>,
+    /// The calls that may still begin.
+    calls: Arc<Semaphore>,
 }
 
 #[derive(Deserialize)]
@@ -75,6 +79,7 @@ impl Handler {
             promotions,
             known: Arc::default(),
             waited: Arc::default(),
+            calls: Arc::new(Semaphore::new(CALLS_MAX)),
         }
     }
 
@@ -148,7 +153,9 @@ impl Handler {
     async fn call(&self, params: CallParams, context: &RequestContext<RoleServer>) -> Result<String, ErrorData> {
         let stateless = self.is_stateless(&context.peer);
         let arguments = params.arguments.unwrap_or_default();
+        let in_flight = self.calls.try_acquire();
         let result = match params.name.as_str() {
+            _ if in_flight.is_err() => text_result(&busy(), true),
             SEARCH_TOOL if self.offers_own() => self.search(&arguments, stateless).await,
             CALL_TOOL if self.offers_own() => match inner_call(&arguments) {
                 Ok((name, arguments)) => self.call_tool(name, arguments, context).await?,
@@ -231,6 +238,10 @@ impl Handler {
             self.promotions.send_modify(|version| *version += 1);
         }
     }
+}
+
+fn busy() -> String {
+    format!("this session has {CALLS_MAX} calls in flight, which is the most; try again when some of them have ended")
 }
 
 /// What `call_mcp_tool` is to call.

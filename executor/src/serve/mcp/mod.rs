@@ -15,11 +15,11 @@ use tokio_util::task::TaskTracker;
 
 use crate::core::caller::Caller;
 use crate::core::session::DisclosureSetting;
-use crate::runtime::executor::Executor;
+use crate::runtime::executor::{Executor, SHUTDOWN};
 use handler::Handler;
 
-/// How long requests in flight may go on once the server is told to stop.
-pub const DRAIN: Duration = Duration::from_secs(2);
+/// How long requests in flight may go on once the server is told to stop: the share of a shutdown that is for calls.
+const DRAIN: Duration = SHUTDOWN.checked_div(2).expect("two isn't zero");
 
 /// Waits for `stop`, then for the requests in flight, then halts the service.
 async fn drain(stop: CancellationToken, requests: TaskTracker, halt: CancellationToken) {
@@ -40,8 +40,8 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Serves one client on a pair of streams until it goes away or `stop` is cancelled; then it reads
-/// no more, and requests in flight have [`DRAIN`] to be answered.
+/// Serves one client on a pair of streams until `stop` is cancelled, by the client's end too; then it reads no more, and
+/// requests in flight have [`DRAIN`] to be answered.
 ///
 /// # Errors
 /// When the client never spoke MCP; in words.

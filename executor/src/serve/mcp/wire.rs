@@ -57,7 +57,7 @@ fn forget(in_flight: &InFlight, id: &RequestId) {
 
 impl<R: AsyncRead + Unpin, W> Wire<R, W> {
     /// Each request holds a token of `requests` until its answer is written. Once `stop` is cancelled, nothing more is
-    /// read.
+    /// read; the end of the stream cancels it.
     pub(super) fn new(reader: R, writer: W, requests: TaskTracker, stop: CancellationToken) -> Self {
         Self {
             lines: Lines::new(BufReader::with_capacity(64 * 1024, reader), MESSAGE_MAX),
@@ -162,12 +162,17 @@ where
             let line = tokio::select! {
                 biased;
                 () = stop.cancelled() => std::future::pending().await,
-                line = self.lines.next() => line?,
+                line = self.lines.next() => line,
             };
             let line = match line {
-                Line::Whole(line) => line,
-                Line::TooLong { id, has_method, .. } => {
+                Some(Line::Whole(line)) => line,
+                Some(Line::TooLong { id, has_method, .. }) => {
                     self.too_long(id, has_method).await?;
+                    continue;
+                }
+                None => {
+                    // The client asks for nothing more; what it has asked for has its time as at any other end.
+                    stop.cancel();
                     continue;
                 }
             };

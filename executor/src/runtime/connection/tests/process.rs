@@ -77,13 +77,11 @@ async fn a_process_that_is_given_up_while_connecting_may_say_goodbye() {
     let body = "echo up >&2; while read -r line; do :; done; echo bye >&2; exit 0".to_owned();
     stdio.env = BTreeMap::from([("BODY".to_owned(), mcplan_compiler::interpolate::Template::literal(body))]);
     let (events, mut received) = mpsc::channel(64);
-    let given_up = CancellationToken::new();
-    let context = Context::of_process("/");
-    let terms = Terms::default();
-    let attempt = connect_unless(&server, &context, &terms, events, given_up.clone());
+    let (wishes, context, terms) = (Attempt::default(), Context::of_process("/"), Terms::default());
+    let attempt = connect_unless(&server, &context, &terms, events, wishes.clone());
     let stop = async {
         assert_eq!(received.recv().await, Some(Event::Stderr("up".to_owned())));
-        given_up.cancel();
+        wishes.given_up.cancel();
         received.recv().await
     };
     let (outcome, last) = tokio::join!(attempt, stop);
