@@ -1,5 +1,6 @@
 //! One task per server: events in, [`Lifecycle`] decides, actions out. Nothing is decided here.
 
+mod closing;
 mod lists;
 pub(super) mod session;
 mod tell;
@@ -21,16 +22,10 @@ use super::slots::Connected;
 use crate::core::era::Era;
 use crate::core::lifecycle::{Action, Epoch, Event, Lifecycle, State};
 use crate::event::Event as Happened;
+use closing::{Closing, Connecting};
 use lists::Lists;
 use session::{Needs, Said, Sessions};
 pub(super) use wires::{Begin, Bell, Ears, Report, Until};
-
-/// A connection that is being made.
-struct Connecting {
-    epoch: Epoch,
-    result: BoxFuture<'static, Result<Connected, ConnectError>>,
-    give_up: CancellationToken,
-}
 
 pub(super) struct ServerTask {
     begin: Begin,
@@ -377,28 +372,6 @@ impl ServerTask {
         };
         // The supervisor that is gone needs no report.
         let _unheard = self.reports.send(report).await;
-    }
-}
-
-/// What is to be closed.
-struct Closing {
-    connecting: Option<Connecting>,
-    connection: Option<Connection>,
-}
-
-impl Closing {
-    /// Comes back when nothing of it is left, at the latest about then.
-    async fn end(self, by: Instant) {
-        if let Some(connecting) = self.connecting {
-            connecting.give_up.cancel();
-            // It may have succeeded in the same moment.
-            if let Ok(Ok(connected)) = tokio::time::timeout_at(by, connecting.result).await {
-                connected.connection.close(by).await;
-            }
-        }
-        if let Some(connection) = self.connection {
-            connection.close(by).await;
-        }
     }
 }
 
