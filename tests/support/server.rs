@@ -57,7 +57,7 @@ fn tools(script: &Value) -> Vec<String> {
     let file = script["tools_file"].as_str().map(|path| std::fs::read_to_string(path).unwrap());
     named
         .chain(file)
-        .chain(replayed.iter().map(Replay::line))
+        .chain(replayed.iter().map(|item| Replay::line(item)))
         .chain((0..many).map(|number| tool_text(&format!("t{number:04}"))))
         .collect()
 }
@@ -80,12 +80,12 @@ impl Replay {
     }
 
     fn text(items: &[Box<RawValue>]) -> String {
-        let items: Vec<_> = items.iter().map(Self::line).collect();
+        let items: Vec<_> = items.iter().map(|item| Self::line(item)).collect();
         format!("[{}]", items.join(","))
     }
 
     /// On one line, as a message must be: no string of JSON has a line break in it.
-    fn line(item: &Box<RawValue>) -> String {
+    fn line(item: &RawValue) -> String {
         item.get().replace(['\n', '\r'], " ")
     }
 }

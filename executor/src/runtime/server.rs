@@ -99,7 +99,7 @@ enum Round {
     Connected(Epoch, Instant, Box<(Connection, Observed)>),
     Connection(Epoch, connection::Event),
     BurstOver,
-    Relisted(Result<Observed, String>),
+    Relisted(Box<Result<Observed, String>>),
     Stop,
 }
 
@@ -145,7 +145,7 @@ impl ServerTask {
                 Round::Connected(epoch, since, open) => self.connected(epoch, since, *open).await,
                 Round::Connection(epoch, event) => self.connection_event(epoch, event).await,
                 Round::BurstOver => self.begin_relist(),
-                Round::Relisted(result) => self.relisted(result).await,
+                Round::Relisted(result) => self.relisted(*result).await,
                 Round::Stop => return self.end().await,
             }
         }
@@ -192,7 +192,7 @@ impl ServerTask {
                     None => Round::Life(Event::Lost(epoch, "the connection is gone".to_owned())),
                 }
             },
-            result = relisted => Round::Relisted(result),
+            result = relisted => Round::Relisted(Box::new(result)),
             () = at(due) => Round::BurstOver,
             () = at(timer.map(|(_, when)| when)) => {
                 let epoch = timer.map_or(Epoch::default(), |(epoch, _)| epoch);
