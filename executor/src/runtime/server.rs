@@ -103,7 +103,7 @@ enum Round {
     /// Nothing will be heard of that connection or attempt any more.
     Silent(Epoch),
     BurstOver,
-    Relisted(Result<Observed, String>),
+    Relisted(Box<Result<Observed, String>>),
     Stop,
 }
 
@@ -154,7 +154,7 @@ impl ServerTask {
                     self.take(Event::Lost(epoch, "the connection is gone".to_owned())).await;
                 }
                 Round::BurstOver => self.begin_relist(),
-                Round::Relisted(result) => self.relisted(result).await,
+                Round::Relisted(result) => self.relisted(*result).await,
                 Round::Stop => return self.end().await,
             }
         }
@@ -201,7 +201,7 @@ impl ServerTask {
                     None => Round::Silent(epoch),
                 }
             },
-            result = relisted => Round::Relisted(result),
+            result = relisted => Round::Relisted(Box::new(result)),
             () = at(due) => Round::BurstOver,
             () = at(timer.map(|(_, when)| when)) => {
                 let epoch = timer.map_or(Epoch::default(), |(epoch, _)| epoch);

@@ -82,7 +82,7 @@ struct Discovered {
 
 /// What the question for the new era came to.
 enum Answer {
-    Stateless(ServerPeerInfo),
+    Stateless(Box<ServerPeerInfo>),
     Older,
     /// Nothing yet. Should an error without an id come later, it belongs to this question.
     Silence,
@@ -102,7 +102,7 @@ pub(super) async fn shake_hands<T: Transport<RoleClient> + 'static>(
     if let Start::Discover(patience) = start {
         step(Step::Discover);
         match hands.discover(patience).await? {
-            Answer::Stateless(info) => return Ok(info),
+            Answer::Stateless(info) => return Ok(*info),
             Answer::Older => {}
             Answer::Silence => hands.owed = true,
         }
@@ -212,7 +212,7 @@ fn discovered(result: ServerResult) -> Result<Answer, Refusal> {
     let mut info = ServerPeerInfo::new(newest, said.capabilities);
     info.instructions = said.instructions;
     info.server_info = said.meta.get(SERVER_INFO).and_then(|info| serde_json::from_value(info.clone()).ok());
-    Ok(Answer::Stateless(info))
+    Ok(Answer::Stateless(Box::new(info)))
 }
 
 /// What an error to `server/discover` makes of the server.

@@ -222,9 +222,9 @@ impl Client {
 async fn first_answer(mut events: BoxStream<'static, Result<Sse, SseError>>) -> Option<ServerJsonRpcMessage> {
     loop {
         let Ok(event) = events.next().await? else { return None };
-        match serde_json::from_str(event.data.as_deref().unwrap_or_default()) {
-            Ok(answer @ (JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_))) => return Some(answer),
-            _ => {}
+        let message = serde_json::from_str(event.data.as_deref().unwrap_or_default());
+        if let Ok(answer @ (JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_))) = message {
+            return Some(answer);
         }
     }
 }
