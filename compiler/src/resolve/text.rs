@@ -8,7 +8,8 @@ use crate::source::Spanned;
 use super::Resolver;
 
 impl Resolver<'_> {
-    /// Parses one string field; `field` names it in messages.
+    /// Parses one string field; `field` names it in messages. Paths of files in it are relative to the file that is being
+    /// resolved, and are made relative to the main file.
     pub(super) fn template(&mut self, written: &Spanned<String>, field: &str) -> Template {
         self.check_nul(written, field);
         let (template, findings) = Template::parse(&written.value);
@@ -19,7 +20,7 @@ impl Resolver<'_> {
         {
             self.report_nested(written, field);
         }
-        template
+        template.with_paths(|path| self.rebased_path(path))
     }
 
     /// Systems end a text at NUL, so what holds one can't be handed on.
