@@ -81,7 +81,7 @@ fn status_shows_every_server_and_what_is_wrong() {
     assert_eq!(of("oven")["quarantined"][0]["tool"], "odd");
     assert_eq!(of("oven")["reserved"], json!(["mcp__oven__taken"]));
     assert_eq!(of("oven")["stderr"], json!(["the key is ${OVEN_KEY}"]));
-    assert_eq!(of("baker")["stderr"], json!(["no flour"]));
+    assert_eq!(of("baker")["stderr"], json!(["no flour", "no flour"]));
     assert!(of("baker")["since"].as_f64().unwrap() >= 0.0);
     assert_eq!(status["rejected"], Value::Null);
     client.end();
