@@ -526,6 +526,7 @@ fn no_lock_makes_validate_fail() {
     }
     // With a lock it is no fragment, and the name is worth a warning.
     project.write("config.yml", &project.read("config.yml").replace("gone", "d"));
+    std::fs::remove_file(project.path("config.lock.json")).unwrap();
     project.lock();
     project.write("config.yml", &project.read("config.yml").replace("mcp__d__", "mcp__gone__"));
     let warned = project.run(&["validate"]);

@@ -60,7 +60,7 @@ fn status_shows_every_server_and_what_is_wrong() {
         (&*here, "[DIR]"),
         (r"process \d+", "process [PID]"),
         (r"plan [0-9a-f]{12}", "plan [DIGEST]"),
-        (r"\d+ (ms|s)\b *", "[TIME] "),
+        (r" +\d+ (ms|s)\b *", " [TIME] "),
         (r" +FOR", " FOR"),
     ]}, { insta::assert_snapshot!(ran.out) });
     assert!(!project.run(&["status"]).out.contains("stderr: "));
@@ -81,7 +81,7 @@ fn status_shows_every_server_and_what_is_wrong() {
     assert_eq!(of("oven")["quarantined"][0]["tool"], "odd");
     assert_eq!(of("oven")["reserved"], json!(["mcp__oven__taken"]));
     assert_eq!(of("oven")["stderr"], json!(["the key is ${OVEN_KEY}"]));
-    assert_eq!(of("baker")["stderr"], json!(["no flour"]));
+    assert_eq!(of("baker")["stderr"], json!(["no flour", "no flour"]));
     assert!(of("baker")["since"].as_f64().unwrap() >= 0.0);
     assert_eq!(status["rejected"], Value::Null);
     client.end();
@@ -255,6 +255,7 @@ fn reload_swaps_waits_and_reports() {
         "{changed:?}"
     );
     assert_eq!(lines[1..], ["math: ready, 5 tools", "baker: ready, 7 tools"]);
+    assert!(same.out.contains(&lines[0]["generation 2, plan ".len()..][..12]), "from the plan before: {changed:?}");
     // Both are there for the client without any more waiting.
     let found = client.text("search_mcp_tools", json!({ "query": "write a note" }));
     assert!(found.contains("mcp__baker__write_note"), "{found}");

@@ -101,7 +101,7 @@ fn every_kind_of_fault_of_a_process_has_a_fix() {
         shell("hangs-up", "exec >&-; exec sleep 1000", json!({})),
         shell(
             "no-mcp",
-            "read -r line; echo '{\"jsonrpc\":\"2.0\",\"id\":0,\"result\":{\"hello\":1}}'; exec sleep 1000",
+            "while read -r line; do id=$${line#*id\\\":}; echo \"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":$${id%%[!0-9]*},\\\"result\\\":{\\\"hello\\\":1}}\"; done",
             json!({}),
         ),
         demo("off", &[], json!({ "enabled": false })),
@@ -193,7 +193,7 @@ fn what_works_and_could_be_better_is_a_warning() {
     );
     let steps: Vec<_> =
         json["servers"][0]["steps"].as_array().unwrap().iter().map(|step| step["step"].as_str().unwrap()).collect();
-    assert_eq!(steps, ["start", "initialize", "tools"]);
+    assert_eq!(steps, ["start", "discover", "initialize", "tools"]);
 }
 
 /// A lock that refuses the server leaves the agent without it, so that is a fault.

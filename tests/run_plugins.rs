@@ -143,3 +143,17 @@ fn what_a_failed_plugin_would_have_changed_stays_as_it_is() {
     let lock: Value = serde_json::from_str(&project.read("config.lock.json")).unwrap();
     assert_eq!(lock["plan"]["servers"][0]["command"], "mcplan", "{lock}");
 }
+
+#[test]
+fn a_secret_that_a_plugin_hands_on_is_locked_as_its_reference() {
+    let entry = demo("more", &["--group", "server"], json!({ "env": { "K": "handed on" } }));
+    let printed = json!({ "servers": [entry] }).to_string().replace("handed on", "'$ACC_TOKEN'");
+    let project = project(&format!("echo '{printed}'"), json!({ "env": { "ACC_TOKEN": "${ACC_TOKEN}" } }));
+    let lock = project.command(&["lock"]).env("ACC_TOKEN", "canary-4b1f-token").output().unwrap();
+    assert_eq!(lock.status.code(), Some(0), "{:?}", Ran::of(lock));
+    let text = project.read("config.lock.json");
+    assert!(!text.contains("canary-4b1f"), "{text}");
+    let lock: Value = serde_json::from_str(&text).unwrap();
+    let more = lock["plan"]["servers"].as_array().unwrap().iter().find(|server| server["name"] == "more").unwrap();
+    assert_eq!(more["env"]["K"], "${ACC_TOKEN}");
+}

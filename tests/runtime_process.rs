@@ -49,6 +49,7 @@ mod unix {
 
     const TESTS: &[(&str, fn())] = &[
         ("a_banner_is_noise_and_the_server_works", a_banner_is_noise_and_the_server_works),
+        ("a_process_that_cannot_bear_the_probe_is_connected", a_process_that_cannot_bear_the_probe_is_connected),
         ("an_end_at_any_stage_is_told_with_status_and_words", an_end_at_any_stage_is_told_with_status_and_words),
         ("a_hang_at_any_stage_is_told_and_leaves_nothing", a_hang_at_any_stage_is_told_and_leaves_nothing),
         ("a_huge_list_and_an_endless_one_cost_a_warning", a_huge_list_and_an_endless_one_cost_a_warning),
@@ -114,6 +115,16 @@ mod unix {
                 assert_eq!(events.recv().await, Some(Event::Noise(expected.to_owned())));
             }
             close(&connection).await;
+        });
+    }
+
+    fn a_process_that_cannot_bear_the_probe_is_connected() {
+        block_on(async {
+            for fault in ["exit-at-server/discover", "hang-at-server/discover"] {
+                let (connection, observed) = dial(&faulty(fault, json!({"timeout_seconds": 6.0}))).await.0.unwrap();
+                assert_eq!(observed.introduction.protocol_version, "2025-06-18", "{fault}");
+                close(&connection).await;
+            }
         });
     }
 

@@ -122,6 +122,8 @@ codes! {
     BadNaming = "bad-naming", Error;
     /// A naming pattern without `{server}`: equal tool names get a suffix.
     NamingWithoutServer = "naming-without-server", Warning;
+    /// A naming pattern by which a tool of one server could be called like another's: such names get a suffix.
+    AmbiguousNaming = "ambiguous-naming", Warning;
     /// A pattern of names that nobody means as it works.
     BadPattern = "bad-pattern", Error;
     /// A tool named in include and in exclude.

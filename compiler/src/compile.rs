@@ -231,7 +231,7 @@ impl Compiler<'_> {
         let mut fragments = Vec::new();
         let mut seen: Vec<String> = Vec::new();
         for written in config.fragments.iter().flatten() {
-            for path in self.expand(written) {
+            for path in self.expand(written, main) {
                 if self.files.same(&path, main) {
                     self.diagnostics.push(
                         Diagnostic::new(Code::FragmentCycle, written.at, format!("`{path}` is this very file"))
@@ -270,8 +270,9 @@ impl Compiler<'_> {
         Some(Fragment { config, directory: directory(path).to_owned() })
     }
 
-    /// The files that a path or glob means. A literal path is itself, whether it is there or not.
-    fn expand(&mut self, written: &Spanned<String>) -> Vec<String> {
+    /// The files that a path or glob means. A literal path is itself, whether it is there or not; a glob means no profile of
+    /// the main file.
+    fn expand(&mut self, written: &Spanned<String>, main: &str) -> Vec<String> {
         let text = written.value.trim_start_matches("./");
         if text.trim().is_empty() {
             self.diagnostics.push(
@@ -306,12 +307,20 @@ impl Compiler<'_> {
             }
             found = next;
         }
+        let matched = found.len();
+        found.retain(|path| !include::is_profile(main, path));
         found.sort();
         if found.is_empty() {
-            self.diagnostics.push(
-                Diagnostic::new(Code::MatchesNothing, written.at, format!("no file matches `{}`", shown(text)))
-                    .help("compare it with the directory of this file; `*` stays within one directory"),
-            );
+            let (what, help) = if matched > 0 {
+                (
+                    "no file but profiles of this one",
+                    "a profile is laid over the config with `--profile`; it is no fragment",
+                )
+            } else {
+                ("no file", "compare it with the directory of this file; `*` stays within one directory")
+            };
+            let message = format!("{what} matches `{}`", shown(text));
+            self.diagnostics.push(Diagnostic::new(Code::MatchesNothing, written.at, message).help(help));
         }
         found
     }

@@ -236,6 +236,16 @@ pub fn profile_path(main: &str, profile: &str) -> String {
     }
 }
 
+/// Whether the file at `path`, which is relative to the directory of `main`, is a profile of it.
+pub fn is_profile(main: &str, path: &str) -> bool {
+    let file = main.rsplit_once('/').map_or(main, |(_, file)| file);
+    let (stem, ending) = file.rsplit_once('.').unwrap_or((file, ""));
+    let name = path.strip_prefix(stem).and_then(|rest| rest.strip_prefix('.'));
+    let name =
+        name.and_then(|rest| if ending.is_empty() { Some(rest) } else { rest.strip_suffix(ending)?.strip_suffix('.') });
+    name.is_some_and(|name| !name.is_empty() && !name.contains('/'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -256,5 +266,21 @@ mod tests {
         assert_eq!(profile_path("config.yml", "prod"), "config.prod.yml");
         assert_eq!(profile_path("a.b/config.yaml", "prod"), "a.b/config.prod.yaml");
         assert_eq!(profile_path("/x/config", "prod"), "/x/config.prod");
+        for main in ["config.yml", "a.b/config.yaml", "/x/config"] {
+            let profile = profile_path(main, "prod");
+            let beside = profile.rsplit('/').next().unwrap();
+            assert!(is_profile(main, beside), "{beside}");
+            assert!(!is_profile(main, main.rsplit('/').next().unwrap()));
+        }
+        for other in [
+            "config.json.bak",
+            "other.prod.yml",
+            "teams/config.prod.yml",
+            "config.yml",
+            "config..yml",
+            "config.a/b.yml",
+        ] {
+            assert!(!is_profile("config.yml", other), "{other}");
+        }
     }
 }

@@ -93,6 +93,17 @@ impl Template {
         self
     }
 
+    /// The same with another path in each `${file:PATH}`.
+    #[must_use]
+    pub fn with_paths(mut self, change: impl Fn(&str) -> String) -> Self {
+        for part in &mut self.parts {
+            if let Part::Reference(Reference::File(path)) = part {
+                *path = change(path);
+            }
+        }
+        self
+    }
+
     /// The pieces in order.
     pub fn parts(&self) -> &[Part] {
         &self.parts

@@ -16,7 +16,7 @@ pub trait Machine {
     fn variable(&self, name: &str) -> Option<bool>;
     /// Whether a program is found.
     fn has_command(&self, program: &str) -> bool;
-    /// Whether a file of `${file:…}` can be read.
+    /// Whether a file of `${file:…}` can be read; its path is relative to the main file.
     fn has_file(&self, path: &str) -> bool;
 }
 
@@ -38,9 +38,11 @@ pub fn lints(config: &Config, fragments: &[Fragment], machine: &dyn Machine) -> 
                 lint_entry(&entry.value, &fragment.directory, machine, &mut found);
             }
         }
-        let configs = std::iter::once(config).chain(fragments.iter().map(|fragment| &fragment.config));
-        for builtin in configs.flat_map(|config| config.mcp_builtins.iter().flatten()) {
-            lint_builtin(builtin, machine, &mut found);
+        let fragments = fragments.iter().map(|fragment| (&fragment.config, &*fragment.directory));
+        for (config, directory) in std::iter::once((config, "")).chain(fragments) {
+            for builtin in config.mcp_builtins.iter().flatten() {
+                lint_builtin(builtin, directory, machine, &mut found);
+            }
         }
     }
     for plugin in config.plugins.iter().flatten() {
@@ -48,15 +50,15 @@ pub fn lints(config: &Config, fragments: &[Fragment], machine: &dyn Machine) -> 
     }
     let http = config.serve.as_ref().and_then(|serve| serve.http.as_ref());
     for (agent, token) in http.iter().flat_map(|http| http.tokens.iter().flatten()) {
-        references(&text(token), &format!("serve.http.tokens.{}", agent.value), machine, &mut found);
+        references(&text(token), &format!("serve.http.tokens.{}", agent.value), "", machine, &mut found);
     }
     if let Some(token) = http.and_then(|http| http.admin_token.as_ref()) {
-        references(&text(token), "serve.http.admin_token", machine, &mut found);
+        references(&text(token), "serve.http.admin_token", "", machine, &mut found);
     }
     found
 }
 
-fn lint_builtin(builtin: &Spanned<BuiltinEntry>, machine: &dyn Machine, found: &mut Vec<Diagnostic>) {
+fn lint_builtin(builtin: &Spanned<BuiltinEntry>, directory: &str, machine: &dyn Machine, found: &mut Vec<Diagnostic>) {
     let overrides = &builtin.value.0;
     let Some(known) = catalogue().get(&overrides.name.value).filter(|_| !is_off(&overrides.enabled)) else {
         return;
@@ -65,10 +67,10 @@ fn lint_builtin(builtin: &Spanned<BuiltinEntry>, machine: &dyn Machine, found: &
     let own = known.env.iter().filter(|(key, _)| !overridden(key)).map(|(key, value)| (format!("env.{key}"), value));
     let args = known.args.iter().map(|arg| ("args".to_owned(), arg));
     for (field, text) in own.chain(args) {
-        references(&Spanned::new(text.clone(), builtin.at), &field, machine, found);
+        references(&Spanned::new(text.clone(), builtin.at), &field, directory, machine, found);
     }
     for (key, value) in overrides.env.iter().flatten() {
-        references(&text(value), &format!("env.{}", key.value), machine, found);
+        references(&text(value), &format!("env.{}", key.value), directory, machine, found);
     }
     command(&Spanned::new(known.runner.command().to_owned(), builtin.at), "", machine, found);
 }
@@ -76,10 +78,10 @@ fn lint_builtin(builtin: &Spanned<BuiltinEntry>, machine: &dyn Machine, found: &
 fn lint_plugin(plugin: &Plugin, machine: &dyn Machine, found: &mut Vec<Diagnostic>) {
     let name = &plugin.name.value;
     for (index, word) in plugin.command.value.iter().enumerate() {
-        references(&text(word), &format!("plugins.{name}.command[{index}]"), machine, found);
+        references(&text(word), &format!("plugins.{name}.command[{index}]"), "", machine, found);
     }
     for (key, value) in plugin.env.iter().flatten() {
-        references(&text(value), &format!("plugins.{name}.env.{}", key.value), machine, found);
+        references(&text(value), &format!("plugins.{name}.env.{}", key.value), "", machine, found);
     }
     if let Some(program) = plugin.command.value.first() {
         command(&text(program), "", machine, found);
@@ -116,14 +118,20 @@ fn lint_entry(entry: &ServerEntry, directory: &str, machine: &dyn Machine, found
         fields.extend(pairs.map(|(key, value)| (format!("{kind}.{}", key.value), text(value))));
     }
     for (field, text) in &fields {
-        references(text, field, machine, found);
+        references(text, field, directory, machine, found);
     }
     if let Some(program) = &entry.command {
         command(program, directory, machine, found);
     }
 }
 
-fn references(written: &Spanned<String>, field: &str, machine: &dyn Machine, found: &mut Vec<Diagnostic>) {
+fn references(
+    written: &Spanned<String>,
+    field: &str,
+    directory: &str,
+    machine: &dyn Machine,
+    found: &mut Vec<Diagnostic>,
+) {
     for reference in Template::parse(&written.value).0.references() {
         let (message, help) = match reference {
             Reference::Variable(name) if machine.variable(name).is_none() => (
@@ -142,9 +150,9 @@ fn references(written: &Spanned<String>, field: &str, machine: &dyn Machine, fou
                 };
                 (format!("`{field}` needs the variable `{name}`{why}"), "set it where mcplan runs".to_owned())
             }
-            Reference::File(path) if !machine.has_file(path) => (
+            Reference::File(path) if !machine.has_file(&rebased(directory, path)) => (
                 format!("`{field}` needs the file `{path}`, which can't be read"),
-                "mount it where mcplan runs; a relative path is relative to the main file".to_owned(),
+                "mount it where mcplan runs; a relative path is relative to the file that says it".to_owned(),
             ),
             _ => continue,
         };

@@ -106,6 +106,51 @@ impl Naming {
             || exposed.len() == self.limit && exposed.get(..kept).is_some_and(|cut| head.starts_with(cut))
     }
 
+    /// Whether the pattern separates server and tool by less than `__`, which no server's name holds, so that another
+    /// server's tool can have the name that the pattern gives.
+    fn is_ambiguous(&self) -> bool {
+        self.separator().is_some_and(|separator| !separator.contains("__"))
+    }
+
+    /// What stands between server and tool.
+    fn separator(&self) -> Option<&str> {
+        let (server, tool) = (self.pattern.find("{server}")?, self.pattern.find("{tool}")?);
+        let range = if server < tool { server + "{server}".len()..tool } else { tool + "{tool}".len()..server };
+        self.pattern.get(range)
+    }
+
+    /// Whether the pattern could call tools of another server like those of this one: the separator is in this name too,
+    /// and what stands before it could be a server's name. That shorter one keeps what the pattern gives, and the tools
+    /// of this server get a suffix, whether the other one is there or not: so no server renames the tools of another.
+    pub fn shares_names(&self, server: &ServerName) -> bool {
+        let (Some(separator), Some(at)) = (self.separator(), self.pattern.find("{server}")) else { return false };
+        let name = sanitize(server.as_str());
+        let server_first = self.pattern.find("{tool}").is_some_and(|tool| at < tool);
+        let whole = if server_first { format!("{name}{separator}") } else { format!("{separator}{name}") };
+        let ends_well = |name: &str| {
+            let edge = if server_first { name.chars().next_back() } else { name.chars().next() };
+            edge.is_some_and(|edge| edge.is_ascii_alphanumeric())
+        };
+        (1..name.len()).any(|cut| {
+            if server_first {
+                ends_well(&name[..cut]) && whole[cut..].starts_with(separator)
+            } else {
+                ends_well(&name[cut..]) && whole[..separator.len() + cut].ends_with(separator)
+            }
+        })
+    }
+
+    /// Whether the name that the pattern gives may be another server's, now or later: it looks like one with a suffix,
+    /// or the server shares its names.
+    fn may_be_shared(&self, server: &ServerName, name: &str) -> bool {
+        let is_suffix = |end: &str| {
+            end.strip_prefix('_')
+                .is_some_and(|hex| hex.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)))
+        };
+        let end = name.len().checked_sub(SUFFIX).and_then(|at| name.get(at..));
+        self.is_ambiguous() && (self.shares_names(server) || end.is_some_and(is_suffix))
+    }
+
     /// `name` with the suffix of its owner, the head cut so that the whole keeps the limit.
     fn suffixed(&self, name: &str, server: &ServerName, tool: &str) -> String {
         let suffix = suffix(server, tool);
@@ -124,6 +169,8 @@ pub enum NameChange<'a> {
     Characters,
     /// That would have so many characters, more than the limit: it is cut and ends in a hash.
     Length(usize),
+    /// Another server's tool could be called the same, as short as the separator is: it ends in a hash.
+    Shared,
     /// Another tool's name is the same: it ends in a hash. Whose it is, unless all of them end in one.
     Taken(Option<(&'a ServerName, &'a str)>),
 }
@@ -166,7 +213,7 @@ impl NameTable {
         // A tool that needed no change has the first right to its name; then those that were changed, by raw name.
         let (plain, changed): (Vec<&str>, Vec<&str>) = tools.iter().partition(|tool| {
             let filled = naming.fill(server, tool);
-            sanitize(&filled) == filled && filled.len() <= naming.limit
+            sanitize(&filled) == filled && filled.len() <= naming.limit && !naming.may_be_shared(server, &filled)
         });
         let mut count = BTreeMap::<String, usize>::new();
         for tool in tools {
@@ -177,8 +224,8 @@ impl NameTable {
         }
         for tool in changed {
             let name = sanitize(&naming.fill(server, tool));
-            let clashes = count[&name] > 1;
-            let name = if clashes || name.len() > naming.limit { naming.suffixed(&name, server, tool) } else { name };
+            let plain = count[&name] == 1 && name.len() <= naming.limit && !naming.may_be_shared(server, &name);
+            let name = if plain { name } else { naming.suffixed(&name, server, tool) };
             self.bind(naming, server, tool, name);
         }
     }
@@ -223,6 +270,8 @@ impl NameTable {
             NameChange::Characters
         } else if plain.len() > naming.limit {
             NameChange::Length(plain.len())
+        } else if naming.may_be_shared(server, &plain) {
+            NameChange::Shared
         } else {
             NameChange::Taken(self.owner(&plain))
         })
@@ -240,144 +289,4 @@ impl NameTable {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn naming(pattern: &str, limit: usize) -> Naming {
-        Naming { pattern: pattern.to_owned(), limit }
-    }
-
-    fn server(name: &str) -> ServerName {
-        ServerName::new(name).unwrap()
-    }
-
-    fn names(naming: &Naming, tools: &[(&str, &str)]) -> Vec<String> {
-        let owned: Vec<_> = tools.iter().map(|(s, t)| (server(s), *t)).collect();
-        let table = NameTable::build(naming, &[], owned.iter().map(|(s, t)| (s, *t)));
-        owned.iter().map(|(s, t)| table.exposed(s, t).map_or("-".to_owned(), ToString::to_string)).collect()
-    }
-
-    #[test]
-    fn plain_names_stay() {
-        let n = naming("mcp__{server}__{tool}", 64);
-        assert_eq!(names(&n, &[("fs", "read"), ("fs", "a.b")]), ["mcp__fs__read", "mcp__fs__a_b"]);
-        assert_eq!(names(&naming("{tool}", 64), &[("fs", "{server}")]), ["_server_"]);
-    }
-
-    #[test]
-    fn names_that_become_equal_are_told_apart_and_the_unchanged_keeps_its_own() {
-        let n = naming("{server}__{tool}", 64);
-        let got = names(&n, &[("s", "a_b"), ("s", "a.b"), ("s", "a b")]);
-        assert_eq!(got[0], "s__a_b");
-        assert!(got[1].starts_with("s__a_b_") && got[2].starts_with("s__a_b_") && got[1] != got[2], "{got:?}");
-        let got = names(&n, &[("s", "x.y"), ("s", "x y")]);
-        assert!(got.iter().all(|name| name.len() == "s__x_y_123456".len()), "neither was first: {got:?}");
-    }
-
-    #[test]
-    fn long_names_are_cut_with_a_suffix() {
-        let n = naming("mcp__{server}__{tool}", 64);
-        let long = "t".repeat(90);
-        let got = names(&n, &[("s", &long)]);
-        assert_eq!(got[0].len(), 64);
-        assert!(got[0].ends_with(&suffix(&server("s"), &long)));
-    }
-
-    #[test]
-    fn without_server_the_first_in_order_keeps_the_plain_name() {
-        let n = naming("{tool}", 64);
-        let got = names(&n, &[("a", "search"), ("b", "search")]);
-        assert_eq!(got[0], "search");
-        assert_eq!(got[1], format!("search{}", suffix(&server("b"), "search")));
-    }
-
-    #[test]
-    fn a_short_separator_still_gives_each_tool_a_name_of_its_own() {
-        let n = naming("{server}_{tool}", 64);
-        let suffixed = |s: &str, t: &str| format!("a_b_c{}", suffix(&server(s), t));
-        assert_eq!(names(&n, &[("a_b", "c"), ("a", "b_c")]), ["a_b_c", &suffixed("a", "b_c")]);
-        // The order of the config decides, not that of the connections.
-        assert_eq!(names(&n, &[("a", "b_c"), ("a_b", "c")]), ["a_b_c", &suffixed("a_b", "c")]);
-    }
-
-    #[test]
-    fn a_name_that_no_tool_of_a_server_can_have_is_told() {
-        let n = naming("mcp__{server}__{tool}", 24);
-        for (exposed, name, expected) in [
-            ("mcp__a_b__x", "a.b", true),
-            ("mcp__a.b__x", "a.b", false),
-            ("mcp__a__x", "a.b", false),
-            ("mcp__git", "github", false),
-            ("mcp__a-long-name-_0a1b2c", "a-long-name-of-a-server", true),
-            ("mcp__a-long-game-_0a1b2c", "a-long-name-of-a-server", false),
-        ] {
-            assert_eq!(n.may_be_of(exposed, &server(name)), expected, "{exposed} of {name}");
-        }
-        assert!(naming("{tool}", 64).may_be_of("anything", &server("a")));
-    }
-
-    #[test]
-    fn a_changed_name_says_why_it_was_changed() {
-        let n = naming("{tool}", 16);
-        let (a, b, long) = (server("a"), server("b"), "t".repeat(20));
-        let tools = [(&a, "x"), (&a, "d.e"), (&a, "y z"), (&a, "y_z"), (&a, &*long), (&b, "x"), (&b, "kept")];
-        let table = NameTable::build(&n, &["kept".to_owned()], tools);
-        let change = |server, tool| table.change(&n, server, tool).unwrap();
-        assert_eq!(change(&a, "x"), NameChange::None);
-        assert_eq!(change(&a, "d.e"), NameChange::Characters);
-        assert_eq!(change(&a, "y z"), NameChange::Taken(Some((&a, "y_z"))));
-        assert_eq!(change(&a, &long), NameChange::Length(20));
-        assert_eq!(change(&b, "x"), NameChange::Taken(Some((&a, "x"))));
-        assert_eq!(
-            change(&b, "kept"),
-            NameChange::None,
-            "not bound, and what it would be called is as the pattern says"
-        );
-        assert_eq!(table.change(&n, &b, "nope"), None);
-    }
-
-    #[test]
-    fn our_own_tools_are_not_bound_over() {
-        assert_eq!(names(&naming("{tool}", 64), &[("a", "search_mcp_tools"), ("a", "x")]), ["-", "x"]);
-    }
-
-    #[test]
-    fn the_hosts_own_tools_are_not_bound_over() {
-        let table = NameTable::build(
-            &naming("{tool}", 64),
-            &["read".to_owned()],
-            [(&server("a"), "read"), (&server("a"), "x")],
-        );
-        assert_eq!(table.exposed(&server("a"), "read"), None);
-        assert_eq!(table.unbound().next().unwrap().2, "read");
-    }
-
-    proptest! {
-        #[test]
-        fn every_name_is_unique_valid_within_the_limit_and_leads_back(
-            tools in proptest::collection::btree_set(("a|b|a_b", "[ab_. -]{1,12}"), 1..24),
-            limit in 16usize..40,
-            pattern in proptest::sample::select(vec![
-                "mcp__{server}__{tool}", "{server}__{tool}", "{server}_{tool}", "{tool}",
-            ]),
-        ) {
-            let naming = naming(pattern, limit);
-            let owned: Vec<_> = tools.iter().map(|(s, t)| (server(s), t.as_str())).collect();
-            let table = NameTable::build(&naming, &[], owned.iter().map(|(s, t)| (s, *t)));
-            let of = |name| owned.iter().filter(move |(s, _)| s.as_str() == name).rev();
-            let shuffled = of("a").chain(of("a_b")).chain(of("b")).map(|(s, t)| (s, *t));
-            let shuffled = NameTable::build(&naming, &[], shuffled);
-            prop_assert_eq!(&table, &shuffled, "order of lists within a server doesn't matter");
-            for (s, t) in &owned {
-                if let Some(name) = table.exposed(s, t) {
-                    prop_assert!(name.as_str().len() <= limit);
-                    prop_assert_eq!(sanitize(name.as_str()), name.as_str());
-                    prop_assert_eq!(table.owner(name.as_str()), Some((s, *t)));
-                    prop_assert!(naming.may_be_of(name.as_str(), s), "{}", name);
-                }
-            }
-            prop_assert_eq!(table.unbound().count(), 0);
-        }
-    }
-}
+mod tests;

@@ -140,6 +140,7 @@ impl Resolver<'_> {
         let mcp = config.mcp.clone().unwrap_or_default();
         let naming = self.naming(config, &mcp);
         let servers = self.servers(inputs, &mcp, &naming);
+        self.check_boundaries(&mcp, &naming, &servers);
         let fragments = || inputs.fragments.iter().map(|fragment| &fragment.config);
         self.places.add_sections(config, fragments());
         let denylist: Vec<_> = mcp

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::code::Code;
-use crate::config::ServerEntry;
-use crate::diagnostic::Diagnostic;
+use crate::config::{Mcp, ServerEntry};
+use crate::diagnostic::{Diagnostic, shown};
 use crate::name::{NameError, ServerName};
-use crate::plan::{Naming, Origin, sanitize};
+use crate::plan::{Naming, Origin, Server, sanitize};
 use crate::secret::value_looks_secret;
 use crate::source::{Span, Spanned};
 
@@ -118,6 +118,25 @@ impl Resolver<'_> {
         } else {
             names.exposed.insert(exposed, name.clone());
         }
+    }
+
+    /// Servers whose tools get a suffix because the naming pattern doesn't tell where the server's name ends.
+    pub(super) fn check_boundaries(&mut self, mcp: &Mcp, naming: &Naming, servers: &[Server]) {
+        let Some(written) = &mcp.naming else { return };
+        let shared = servers.iter().filter(|server| naming.shares_names(&server.name));
+        let shared: Vec<_> = shared.map(|server| format!("`{}`", server.name)).collect();
+        if shared.is_empty() {
+            return;
+        }
+        let message = format!(
+            "by `{}` tools of another server could be called like those of {}, which therefore end in a hash",
+            shown(&written.value),
+            shared.join(", ")
+        );
+        self.report(
+            Diagnostic::new(Code::AmbiguousNaming, written.at, message)
+                .help("separate server and tool by `__`, which is in no server's name, as in `{server}__{tool}`"),
+        );
     }
 
     /// A name for an entry that has none: from its package, its program or its host.

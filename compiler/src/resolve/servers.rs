@@ -41,11 +41,15 @@ impl Resolver<'_> {
             servers.extend(self.server(entry, name, mcp, Origin::Config));
         }
         let from_fragments = self.fragment_servers(inputs, mcp, &mut names, naming);
-        let builtins = main.mcp_builtins.iter().flatten();
-        let more = inputs.fragments.iter().flat_map(|fragment| fragment.config.mcp_builtins.iter().flatten());
-        for builtin in builtins.chain(more) {
+        let builtins = main.mcp_builtins.iter().flatten().map(|builtin| ("", builtin));
+        let more = inputs.fragments.iter().flat_map(|fragment| {
+            fragment.config.mcp_builtins.iter().flatten().map(|builtin| (&*fragment.directory, builtin))
+        });
+        for (directory, builtin) in builtins.chain(more) {
+            directory.clone_into(&mut self.directory);
             servers.extend(self.builtin(builtin.at, &builtin.value.0, mcp, &mut names, naming));
         }
+        self.directory.clear();
         servers.extend(from_fragments);
         if value(&mcp.enabled) == Some(false) {
             servers.iter_mut().for_each(|server| server.enabled = false);

@@ -8,7 +8,8 @@ use crate::source::Spanned;
 use super::Resolver;
 
 impl Resolver<'_> {
-    /// Parses one string field; `field` names it in messages.
+    /// Parses one string field; `field` names it in messages. Paths of files in it are relative to the file that is being
+    /// resolved, and are made relative to the main file.
     pub(super) fn template(&mut self, written: &Spanned<String>, field: &str) -> Template {
         self.check_nul(written, field);
         let (template, findings) = Template::parse(&written.value);
@@ -19,7 +20,7 @@ impl Resolver<'_> {
         {
             self.report_nested(written, field);
         }
-        template
+        template.with_paths(|path| self.rebased_path(path))
     }
 
     /// Systems end a text at NUL, so what holds one can't be handed on.
@@ -102,7 +103,7 @@ impl Resolver<'_> {
             }
             FindingKind::Empty => {
                 Diagnostic::new(Code::BadReference, at, format!("`${{}}` in `{field}` names nothing"))
-                    .help("write `${NAME}` with the name of a variable")
+                    .help(format!("write `${{NAME}}` with the name of a variable; {escape}"))
             }
             FindingKind::Malformed(inner) => {
                 Diagnostic::new(Code::BadReference, at, format!("`${{{}}}` in `{field}` is no reference", shown(inner)))
@@ -128,7 +129,12 @@ fn unclosed(text: &str, start: usize) -> std::ops::Range<usize> {
     start..start + 2 + name
 }
 
+/// What was probably meant, and how the characters are written that are no reference.
 fn malformed_help(inner: &str, escape: &str) -> String {
+    format!("{}; {escape}", meant(inner))
+}
+
+fn meant(inner: &str) -> String {
     let is_name = |text: &str| {
         text.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic())
             && text.chars().all(|c| c == '_' || c.is_ascii_alphanumeric())
@@ -150,9 +156,7 @@ fn malformed_help(inner: &str, escape: &str) -> String {
         }
         _ => {}
     }
-    format!(
-        "a reference is `${{NAME}}`, `$<NAME>`, `${{NAME:-text}}`, `${{NAME:?message}}` or `${{file:PATH}}`; {escape}"
-    )
+    "a reference is `${NAME}`, `$<NAME>`, `${NAME:-text}`, `${NAME:?message}` or `${file:PATH}`".to_owned()
 }
 
 /// A variable name made of `text`.

@@ -57,7 +57,8 @@ fn print(reload: &Reload) {
             let changes: Vec<_> =
                 reload.changes.iter().map(|change| format!("{} {}", change.server, change.change)).collect();
             let changes = if changes.is_empty() { "no server touched".to_owned() } else { changes.join(", ") };
-            report::result(format_args!("{plan}: {changes}\n"));
+            let (generation, old, new) = (reload.plan.generation, &reload.before.digest, &reload.plan.digest);
+            report::result(format_args!("generation {generation}, plan {} → {}: {changes}\n", short(old), short(new)));
             for server in &reload.servers {
                 if judged(server) == Outcome::Fine {
                     report::result(format_args!("{}\n", ask::outcome(server)));

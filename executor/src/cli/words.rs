@@ -146,6 +146,10 @@ impl Teller<'_> {
                 format!("`{pattern}` gives {length} characters: cut to {limit}, with a hash at the end"),
                 places.name_limit,
             ),
+            Naming::Shared => (
+                format!("`{pattern}` could give a tool of another server this name: with a hash at the end"),
+                places.naming,
+            ),
             Naming::Taken(Some((server, tool))) => {
                 (format!("`{pattern}` gives the name of `{tool}` of `{server}`: with a hash at the end"), places.naming)
             }

@@ -154,6 +154,8 @@ pub enum Naming {
     Characters,
     /// It had so many characters and was cut.
     Length(usize),
+    /// It could be the name of another server's tool.
+    Shared,
     /// It is another tool's name too: that of this server's tool, unless it is nobody's.
     Taken(Option<(ServerName, String)>),
 }
@@ -286,6 +288,7 @@ fn decisions(
     let naming = match names.change(&plan.naming, &server.name, tool) {
         Some(NameChange::Characters) => Naming::Characters,
         Some(NameChange::Length(length)) => Naming::Length(length),
+        Some(NameChange::Shared) => Naming::Shared,
         Some(NameChange::Taken(owner)) => Naming::Taken(owner.map(|(owner, tool)| (owner.clone(), tool.to_owned()))),
         Some(NameChange::None) | None => Naming::AsWritten,
     };

@@ -136,7 +136,7 @@ fn speak(mut command: Command, config: &str, mask: &Mask, patience: Duration) ->
     let printed = String::from_utf8(printed)
         .map_err(|_| PluginError::Failed("it printed something that is not UTF-8".to_owned()))?;
     // It is locked. What it hands on of its own secrets becomes the reference again, which its servers can use as well.
-    Ok(mask.apply(&printed).into_owned())
+    Ok(mask.of_secrets().apply(&printed).into_owned())
 }
 
 /// Does what may block in a thread of its own; what comes of it can be waited for as long as one likes.

@@ -278,18 +278,16 @@ impl Mask {
         Self { entries: Arc::new(entries) }
     }
 
-    /// The label of a value in `text` that is a secret, rather than a setting such as a folder's name: by the name of its
-    /// variable, by its looks, or because it stands in a file of its own.
+    /// The label of a value in `text` that is a secret, rather than a setting such as a folder's name.
     pub fn secret_in(&self, text: &str) -> Option<&str> {
-        let is_secret = |value: &str, label: &str| {
-            let name = label.trim_start_matches("${").trim_end_matches('}');
-            name.starts_with("file:") || name_looks_secret(name) || value_looks_secret(value)
-        };
-        let found = |(value, label): &&(SecretString, String)| {
-            let value = value.expose_secret();
-            text.contains(value) && is_secret(value, label)
-        };
+        let found = |entry: &&(SecretString, String)| text.contains(entry.0.expose_secret()) && is_secret(entry);
         self.entries.iter().find(found).map(|(_, label)| label.as_str())
+    }
+
+    /// A mask over those of its values alone that are secrets.
+    #[must_use]
+    pub fn of_secrets(&self) -> Self {
+        Self { entries: Arc::new(self.entries.iter().filter(|entry| is_secret(entry)).cloned().collect()) }
     }
 
     /// `text` with every value replaced by its label.
@@ -336,6 +334,12 @@ impl Mask {
         }
         masked
     }
+}
+
+/// Whether a value is one: by the name of its variable, by its looks, or because it stands in a file of its own.
+fn is_secret((value, label): &(SecretString, String)) -> bool {
+    let name = label.trim_start_matches("${").trim_end_matches('}');
+    name.starts_with("file:") || name_looks_secret(name) || value_looks_secret(value.expose_secret())
 }
 
 /// How many bytes of `text`'s start are the end of `value`; from three characters on.

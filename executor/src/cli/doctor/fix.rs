@@ -139,7 +139,7 @@ fn of_status(status: u16) -> String {
 fn of_network(cause: &str) -> String {
     let cause = cause.to_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| cause.contains(word));
-    if says(&["corrupt message", "invalidcontenttype", "wrong version number"]) {
+    if says(&["does not speak tls", "corrupt message", "invalidcontenttype", "wrong version number"]) {
         return "write http:// in `url`, or the port that speaks TLS: this one doesn't".to_owned();
     }
     if says(&["certificate", "unknownissuer", "self-signed", "tls", "handshake"]) {
@@ -178,6 +178,7 @@ mod tests {
         for (cause, start) in [
             ("invalid peer certificate: UnknownIssuer", "trust the authority"),
             ("received corrupt message of type InvalidContentType", "write http:// in `url`"),
+            ("it does not speak TLS there; if it is a server without it", "write http:// in `url`"),
             ("failed to lookup address information: Name or service not known", "correct the host"),
             ("Connection refused (os error 111)", "start the server"),
             ("operation timed out", "see that this machine reaches"),

@@ -10,11 +10,10 @@ use std::collections::BTreeSet;
 use std::future::pending;
 use std::sync::Arc;
 
-use futures::future::{BoxFuture, FutureExt as _};
+use futures::future::FutureExt as _;
 use mcplan_compiler::observed::Observed;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
 
 use super::connection::{self, Attempt, ConnectError, Connection, Kind, Terms};
 use super::flights::Ends;

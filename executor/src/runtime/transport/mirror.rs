@@ -55,12 +55,10 @@ fn header_value(value: &Value) -> Option<HeaderValue> {
         Value::Bool(_) | Value::Number(_) => value.to_string(),
         _ => return None,
     };
-    let looks_encoded = text.starts_with("=?base64?") && text.ends_with("?=");
-    let is_plain = text.bytes().all(|byte| (0x20..0x7f).contains(&byte))
-        && !text.starts_with(' ')
-        && !text.ends_with(' ')
-        && !looks_encoded;
-    let text = if is_plain { text } else { format!("=?base64?{}?=", BASE64_STANDARD.encode(text)) };
+    let has_odd = text.bytes().any(|byte| !(0x20..0x7f).contains(&byte)) || text.trim_matches(' ') != text;
+    let is_taken_for_base64 = text.starts_with("=?base64?") && text.ends_with("?=");
+    let text =
+        if has_odd || is_taken_for_base64 { format!("=?base64?{}?=", BASE64_STANDARD.encode(text)) } else { text };
     HeaderValue::try_from(text).ok()
 }
 

@@ -17,6 +17,8 @@ pub(super) const EVENTS: &str = "text/event-stream";
 
 /// Most of an error's body that is read, in bytes.
 pub(super) const ERROR_MAX: usize = 64 * 1024;
+/// How often the system looks whether the other end of a connection is there.
+const PROBE_EVERY: Duration = Duration::from_secs(15);
 /// How long the body of an error may take.
 const BODY_TIME: Duration = Duration::from_secs(2);
 /// Redirects of one request that are followed.
@@ -329,6 +331,12 @@ impl Clients {
             reqwest::Client::builder()
                 .redirect(reqwest::redirect::Policy::none())
                 .connect_timeout(Duration::from_secs(30))
+                // A machine that is gone without a word ends what waits for it, after about a minute.
+                .tcp_keepalive(PROBE_EVERY)
+                .tcp_keepalive_interval(PROBE_EVERY)
+                .tcp_keepalive_retries(3)
+                .http2_keep_alive_interval(PROBE_EVERY)
+                .http2_keep_alive_timeout(PROBE_EVERY)
                 .user_agent(concat!("mcplan/", env!("CARGO_PKG_VERSION")))
                 .tls_certs_merge(further.clone())
         };

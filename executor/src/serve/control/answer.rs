@@ -104,6 +104,7 @@ impl Control {
     }
 
     async fn reload(&self) -> Answer {
+        let before = self.plan(&self.executor.view());
         let Some(judgement) = self.files.read().await else {
             return Answer::CouldNot("the executor is ending and reads no files any more".to_owned());
         };
@@ -122,6 +123,7 @@ impl Control {
             steps.iter().map(|step| Change { server: step.server().to_string(), change: step.word().to_owned() });
         Answer::Reload(Box::new(Reload {
             outcome,
+            before,
             plan: self.plan(&view),
             changes: changes.collect(),
             servers,

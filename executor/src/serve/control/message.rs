@@ -105,6 +105,8 @@ pub struct RejectedStatus {
 pub struct Reload {
     /// In a word.
     pub outcome: ReloadOutcome,
+    /// What was served before.
+    pub before: PlanStatus,
     /// What is served now.
     pub plan: PlanStatus,
     /// What happened to servers.
