@@ -87,6 +87,8 @@ fn a_server_that_was_restarted_is_connected_again() {
         let project = project(&remote);
         let mut client = client(&project);
         client.names_when(|names| names.len() >= 2);
+        // Else it could be heard only after the mark.
+        client.logged("server.connected", 0);
         let mark = client.mark();
         remote.restart();
         match kind {
