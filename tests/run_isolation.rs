@@ -260,19 +260,20 @@ fn the_order_of_connecting_shows_nowhere() {
 fn a_plain_name_waits_for_the_server_that_comes_first() {
     let project = Project::new("");
     let gate = project.pipe("gate");
-    let first = scripted("one", &json!({ "tools": ["same", "a"], "gate": gate }), eager(json!({})));
-    let second = scripted("two", &json!({ "tools": ["same", "pid"] }), eager(json!({})));
-    project.write("config.yml", &config(&[first, second], json!({ "mcp": { "naming": "{tool}" } })));
+    let says = |text: &str| json!({ "content": [{ "type": "text", "text": text }] }).to_string();
+    let first = json!({ "tools": ["same", "a"], "gate": gate, "result": says("of one") });
+    let second = json!({ "tools": ["same", "b"], "result": says("of two") });
+    let servers = [scripted("one", &first, eager(json!({}))), scripted("two", &second, eager(json!({})))];
+    project.write("config.yml", &config(&servers, json!({ "mcp": { "naming": "{tool}" } })));
     let mut client = Client::start(&project, &[]);
     client.logged("server.connected: two", 0);
-    // Not known yet whose `same` is: it is nobody's.
-    let denied = client.error("tools/call", json!({ "name": "same" }));
-    assert!(denied["message"].as_str().unwrap().starts_with("unknown tool"), "{denied}");
+    // Not known yet whose `same` is: the call waits, and is not the second one's.
+    let asked = client.send("tools/call", json!({ "name": "same" }));
     release(&gate);
-    client.logged("server.connected: one", 0);
+    assert_eq!(client.answer(asked)["result"]["content"][0]["text"], "of one");
     let names = client.names_when(|names| names.len() == 4);
-    let plain: Vec<_> = names.iter().filter(|name| name.starts_with("same")).collect();
-    assert!(plain[0] == "same" && plain[1].starts_with("same_"), "{names:?}");
+    let other = names.iter().find(|name| name.starts_with("same_")).unwrap();
+    assert_eq!(client.text(other, json!({})), "of two", "{names:?}");
     client.end();
 }
 
