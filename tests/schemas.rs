@@ -79,7 +79,7 @@ fn observed() -> Observed {
             version: "1.0.0".to_owned(),
             instructions: Some("read before you write".to_owned()),
         },
-        resources: true,
+        resources: 1,
         ..Observed::default()
     };
     let tools = raw(&[

@@ -122,7 +122,7 @@ pub(crate) fn observed(said: &Value) -> Observed {
         introduction,
         prompts: entries(&said["prompts"]),
         resource_templates: entries(&said["templates"]),
-        resources: said["resources"] == true,
+        resources: usize::from(said["resources"] == true),
         ..Observed::default()
     };
     let tools = said["tools"].as_array().expect("a list");
