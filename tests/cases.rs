@@ -111,7 +111,7 @@ fn tools(plan: &Plan, lock: &Lock) -> String {
         let all = kept.chain(server.filtered.iter().map(|tool| tool.name.clone()));
         all.map(|tool| (name.clone(), tool)).collect::<Vec<_>>()
     };
-    let order = |name: &ServerName| plan.order(name);
+    let order = |name: &ServerName| plan.servers.iter().position(|server| server.name == *name).unwrap_or(usize::MAX);
     let mut all: Vec<_> = lock.catalog.iter().flat_map(names).collect();
     all.sort_by(|a, b| (order(&a.0), &a.1).cmp(&(order(&b.0), &b.1)));
     let table =

@@ -32,7 +32,8 @@ pub struct Mcp {
     pub max_result_chars: Option<u64>,
     /// Whether a connection serves many calls; false connects anew for each. Default: true.
     pub persistent_sessions: Option<bool>,
-    /// When servers are connected: at start, or on the first call to one. Default: eager.
+    /// When servers are connected: at start, or on the first call to one (when no lock has its tools, for the first list).
+    /// Default: eager.
     pub connect: Option<Connect>,
     /// Seconds without a call after which a lazily connected server is stopped; 0 is never. Default: 0.
     #[schemars(range(min = 0, max = MAX_SECONDS))]

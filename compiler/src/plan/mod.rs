@@ -110,11 +110,6 @@ impl Plan {
         self.servers.iter().find(|server| server.name.as_str() == name)
     }
 
-    /// Where a server stands in config order; servers that aren't in the plan come last.
-    pub fn order(&self, name: &ServerName) -> usize {
-        self.servers.iter().position(|server| server.name == *name).unwrap_or(usize::MAX)
-    }
-
     /// The plan as canonical JSON text: equal texts, equal plans.
     pub fn text(&self) -> String {
         crate::json::text(self)

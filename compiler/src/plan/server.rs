@@ -150,7 +150,7 @@ pub enum Connect {
     /// At start.
     #[default]
     Eager,
-    /// On the first call to it.
+    /// On the first call to it, or for the first list when no lock has its tools.
     Lazy,
 }
 

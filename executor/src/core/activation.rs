@@ -161,7 +161,8 @@ impl Activation {
         true
     }
 
-    /// Loads `names`, the best first; the least recently used ones leave. More than the limit: the first ones.
+    /// Loads `names`, the best first, and counts it as a use of those that are loaded; the least recently used ones
+    /// leave. More than the limit: the first ones.
     pub fn promote<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) -> Promotion {
         let names: Vec<&str> = names.into_iter().take(self.promote_limit).collect();
         let mut added = Vec::new();
@@ -173,13 +174,6 @@ impl Activation {
         }
         added.reverse();
         Promotion { added, evicted: self.evict() }
-    }
-
-    /// Counts a use of `name`, if it is promoted.
-    pub fn touch(&mut self, name: &str) {
-        if self.is_promoted(name) {
-            self.use_now(name);
-        }
     }
 
     /// Whether the session has loaded `name`.
@@ -375,8 +369,7 @@ mod tests {
     fn the_least_recently_used_leave() {
         let mut session = Activation::new(3);
         assert_eq!(session.promote(["a", "b", "c"]).added, ["a", "b", "c"]);
-        session.touch("c");
-        session.touch("unknown");
+        assert!(!session.promote(["c"]).changed());
         let change = session.promote(["d", "a"]);
         assert_eq!((change.added, change.evicted), (vec!["d".to_owned()], vec!["b".to_owned()]));
         assert_eq!(session.promoted(), ["c", "a", "d"]);

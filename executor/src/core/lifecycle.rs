@@ -215,6 +215,11 @@ impl Lifecycle {
         }
     }
 
+    /// Whether it cares for the ends of calls.
+    pub fn can_rest(&self) -> bool {
+        self.idle.is_some()
+    }
+
     /// Takes an event. `chance` is uniform in 0..1 and decides the jitter.
     pub fn on(&mut self, event: Event, chance: f64) -> Vec<Action> {
         if self.state == State::Stopped || !self.enabled && event != Event::Stop {

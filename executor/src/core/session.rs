@@ -128,11 +128,6 @@ impl Session {
     pub fn called(&mut self, tool: &CatalogTool) -> bool {
         tool.deferred && self.activation.promote([tool.exposed.as_str()]).changed()
     }
-
-    /// The promoted names, least recently used first.
-    pub fn promoted(&self) -> &[String] {
-        self.activation.promoted()
-    }
 }
 
 /// Revisions before 2026-07-28 take only an object as the root of an output schema.

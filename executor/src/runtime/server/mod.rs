@@ -123,7 +123,7 @@ impl ServerTask {
             // An error means that the supervisor is gone without a word.
             _ = self.ears.stop.wait_for(Option::is_some) => Round::Stop,
             event = self.ears.bell.rung() => Round::Life(event),
-            () = self.ends.next() => Round::Life(Event::Quiet),
+            () = self.ends.next(), if self.life.can_rest() => Round::Life(Event::Quiet),
             (epoch, result) = connected => match result {
                 Ok(connected) => Round::Connected(epoch, Box::new(connected)),
                 Err(error) => Round::ConnectFailed(epoch, error),
