@@ -15,7 +15,8 @@
 //! printed/NAME.json                what the plugin NAME printed when it was locked
 //! failed/NAME.txt                  why the plugin NAME failed
 //! locked/NAME.json                 what the server NAME said when it was locked: {"instructions": …, "tools": […],
-//!                                  "prompts": […]}; with the folder there is a lock, and what a lock tells is reported
+//!                                  "prompts": […], "resource_templates": […]}; with the folder there is a lock, and what a lock tells is reported
+//! padding                          a number: instructions of locked servers are filled up by so many characters
 //! tools.txt                        with `locked`: what each agent sees of these tools, compared in `tests/cases.rs`
 //! target                           the word behind `--target`, with `locked`
 //! block                            empty: with the lock the prompt block is rendered too, as `mcplan validate` does;

@@ -226,3 +226,33 @@ fn without_a_lock_nothing_is_drift() {
     let log = client.end();
     assert!(!log.contains("drifted") && !log.contains("quarantined"), "{log}");
 }
+
+/// What the server says today of what it changes counts for nothing; what was locked does, either way.
+#[test]
+fn read_only_believes_the_lock_alone() {
+    let hinted = |read_only: bool| {
+        let tool = tool(HONEST);
+        let hint = json!({ "annotations": { "readOnlyHint": read_only } }).to_string();
+        format!("{},{}", &tool[..tool.len() - 1], &hint[1..])
+    };
+    for (locked, today) in [(false, true), (true, false)] {
+        let project = Project::new("");
+        project.write("tool.json", &hinted(locked));
+        let script = json!({ "tools": ["a"], "tools_file": "tool.json" });
+        let policy = json!({ "read_only": true, "on_drift": { "suspicious": "accept" } });
+        let entry = scripted("s", &script, json!({ "defer": false }));
+        project.write("config.yml", &config(&[entry], json!({ "policy": policy })));
+        project.lock();
+        project.write("tool.json", &hinted(today));
+        let mut client = Client::start(&project, &[]);
+        if locked {
+            assert_eq!(client.names(), ["mcp__s__mail"]);
+            assert_eq!(client.text("mcp__s__mail", json!({})), "mail done");
+        } else {
+            assert_eq!(client.names(), [] as [&str; 0]);
+            client.error("tools/call", json!({ "name": "mcp__s__mail", "arguments": {} }));
+        }
+        client.end();
+        assert_eq!(project.run(&["call", "mcp__s__mail"]).code, i32::from(!locked));
+    }
+}

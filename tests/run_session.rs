@@ -389,3 +389,18 @@ fn an_agent_sees_and_calls_only_what_is_its_own() {
     let nobody = project.run(&["run", "--stdio", "--agent", "nobody"]);
     assert!(nobody.code == 2 && nobody.err.contains("the agents are guest, lead"), "{nobody:?}");
 }
+
+#[test]
+fn no_more_is_promoted_than_the_config_allows() {
+    let more = json!({ "search": { "limit": 3, "promote_limit": 2 } });
+    let project = with_tools(json!(["note_a", "note_b", "note_c", "note_d"]), json!({}), more);
+    let mut client = Client::start(&project, &[]);
+    let found = client.text("search_mcp_tools", json!({ "query": "note" }));
+    assert!(found.starts_with("3 tools for \"note\""), "{found}");
+    assert_eq!(client.names_when(|names| names.len() > 2).len(), 4, "two of them beside our own");
+    // Who comes later takes the place of who came first.
+    client.text("search_mcp_tools", json!({ "query": "mcp__s__note_d", "limit": 1 }));
+    let names = client.names_when(|names| names.contains(&"mcp__s__note_d".to_owned()));
+    assert_eq!(names.len(), 4, "{names:?}");
+    client.end();
+}

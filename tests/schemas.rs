@@ -13,8 +13,8 @@ use jsonschema::Validator;
 use mcplan_compiler::lock::{self, Lock};
 use mcplan_compiler::observed::{Introduction, Observed};
 use mcplan_compiler::schema;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 fn published(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../schemas").join(name)
@@ -104,4 +104,66 @@ fn every_lock_fits_the_lock_schema() {
         assert_eq!(Lock::read(&text).expect("a lock reads its own text").text(), text);
     }
     assert!(!validator.is_valid(&serde_json::json!({ "lock_version": 1, "sources": [] })), "a lock holds a plan");
+}
+
+/// `validate` needs no second check of a lock: what can be read at all fits the schema. Every value of a lock is left
+/// out, and given every other form.
+#[test]
+fn whatever_reads_as_a_lock_fits_the_lock_schema() {
+    let validator = validator("lock.schema.json");
+    let case = cases("ok").into_iter().find(|case| case.0.ends_with("serve")).expect("a case with many settings");
+    let plan = case.compile().plan.expect("it compiles");
+    let seen: BTreeMap<_, _> = plan.servers.iter().map(|server| (server.name.clone(), observed())).collect();
+    let made = lock::make(plan, vec!["config.yml".to_owned()], seen, None);
+    let whole: Value = serde_json::from_str(&made.lock.text()).expect("a lock is JSON");
+    let mut pointers = Vec::new();
+    all_pointers(&whole, String::new(), &mut pointers);
+    let others =
+        [json!(null), json!(true), json!(-1), json!(1.5), json!(1e300), json!(""), json!("x y"), json!([]), json!({})];
+    let (mut read, mut wrong) = (0, Vec::new());
+    for pointer in &pointers {
+        let (parent, key) = pointer.rsplit_once('/').expect("a pointer below the root");
+        let mut changed: Vec<_> = others
+            .iter()
+            .map(|other| {
+                let mut value = whole.clone();
+                *value.pointer_mut(pointer).expect("it is there") = other.clone();
+                value
+            })
+            .collect();
+        let mut without = whole.clone();
+        if let Some(Value::Object(map)) = without.pointer_mut(parent) {
+            map.shift_remove(&key.replace("~1", "/").replace("~0", "~"));
+            changed.push(without);
+        }
+        for value in changed {
+            if Lock::read(&value.to_string()).is_ok() {
+                read += 1;
+                let errors = errors(&validator, &value);
+                if !errors.is_empty() {
+                    wrong.push(format!(
+                        "{pointer}: {} reads, and {errors:?}",
+                        value.pointer(pointer).unwrap_or(&Value::Null)
+                    ));
+                }
+            }
+        }
+    }
+    assert!(read > 100, "{read}");
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+fn all_pointers(value: &Value, at: String, found: &mut Vec<String>) {
+    match value {
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(index, item)| all_pointers(item, format!("{at}/{index}"), found))
+        }
+        Value::Object(map) => map.iter().for_each(|(key, value)| {
+            all_pointers(value, format!("{at}/{}", key.replace('~', "~0").replace('/', "~1")), found);
+        }),
+        _ => {}
+    }
+    if !at.is_empty() {
+        found.push(at);
+    }
 }

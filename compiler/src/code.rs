@@ -188,6 +188,8 @@ codes! {
     LargeAndNotDeferred = "large-and-not-deferred", Warning;
     /// A prompt block that has no room for everything.
     ListingOverBudget = "listing-over-budget", Warning;
+    /// A lock so large that it may not fit where it is to go.
+    LargeLock = "large-lock", Warning;
     /// A tool in `tests` that the lock doesn't know.
     UnknownTool = "unknown-tool", Warning;
     /// A tool that a target refuses.

@@ -4,7 +4,8 @@
 
 use serde_json::Value;
 
-use crate::observed::{Entry, Introduction, Prompt, Tool};
+use crate::diagnostic::shown;
+use crate::observed::{Entry, Introduction, Prompt, ResourceTemplate, Tool};
 
 /// Whether `c` shows nothing by itself: zero width, bidirectional control, tag, variation selector, filler, joiner.
 ///
@@ -37,7 +38,12 @@ pub fn visible(text: &str) -> String {
 }
 
 /// Where a server's words have characters that a reader doesn't see, how many, and the first of them.
-pub fn hidden_places(introduction: &Introduction, tools: &[Entry<Tool>], prompts: &[Entry<Prompt>]) -> Vec<String> {
+pub fn hidden_places(
+    introduction: &Introduction,
+    tools: &[Entry<Tool>],
+    prompts: &[Entry<Prompt>],
+    templates: &[Entry<ResourceTemplate>],
+) -> Vec<String> {
     let mut places = Vec::new();
     let mut look = |what: String, text: &str| {
         let odd: Vec<_> = text.chars().filter(|c| is_hidden(*c)).collect();
@@ -48,10 +54,14 @@ pub fn hidden_places(introduction: &Introduction, tools: &[Entry<Tool>], prompts
     look("its instructions".to_owned(), introduction.instructions.as_deref().unwrap_or_default());
     for tool in tools {
         // The whole text, so that parameter names and nested descriptions count too.
-        look(format!("the tool `{}`", tool.known.name), &unescaped(tool.raw.get()));
+        look(format!("the tool `{}`", shown(&visible(&tool.known.name))), &unescaped(tool.raw.get()));
     }
     for prompt in prompts {
-        look(format!("the prompt `{}`", prompt.known.name), &unescaped(prompt.raw.get()));
+        look(format!("the prompt `{}`", shown(&visible(&prompt.known.name))), &unescaped(prompt.raw.get()));
+    }
+    for template in templates {
+        let name = template.known.name.as_deref().unwrap_or(&template.known.uri_template);
+        look(format!("the resource template `{}`", shown(&visible(name))), &unescaped(template.raw.get()));
     }
     places
 }

@@ -111,7 +111,12 @@ impl Folder {
     /// The lock of `plan`, when the folder says what servers reported.
     pub(crate) fn lock(&self, plan: &Plan) -> Option<Lock> {
         let said: BTreeMap<_, _> = self.by_name("locked").into_iter().collect();
-        let observed = |server: &Server| Some((server.name.clone(), observed(said.get(server.name.as_str())?)));
+        let padding = self.text("padding").map_or(0, |size| size.trim().parse().expect("a number of characters"));
+        let observed = |server: &Server| {
+            let mut observed = observed(said.get(server.name.as_str())?);
+            observed.introduction.instructions.as_mut().into_iter().for_each(|text| text.extend(vec!['.'; padding]));
+            Some((server.name.clone(), observed))
+        };
         let all = plan.servers.iter().filter_map(observed).collect();
         self.has("locked").then(|| make(plan.clone(), vec![CONFIG.to_owned()], all, None).lock)
     }
@@ -149,7 +154,7 @@ impl environment::Machine for Machine {
     }
 }
 
-/// What a server said: `{"instructions": …, "tools": […], "prompts": […]}`.
+/// What a server said: `{"instructions": …, "tools": […], "prompts": […], "resource_templates": […]}`.
 fn observed(text: &str) -> Observed {
     let said: Value = serde_json::from_str(text).expect("JSON");
     let mut observed = Observed::default();
@@ -158,6 +163,9 @@ fn observed(text: &str) -> Observed {
     let tools: Vec<_> = tools.iter().map(|tool| to_raw_value(tool).expect("JSON")).collect();
     observed.add_tools(tools.iter().map(|tool| &**tool));
     let prompts = said["prompts"].as_array().cloned().unwrap_or_default();
+    let templates = said["resource_templates"].as_array().cloned().unwrap_or_default();
+    observed.resource_templates =
+        templates.iter().map(|template| Entry::parse(&template.to_string()).expect("a template")).collect();
     observed.prompts = prompts.iter().map(|prompt| Entry::parse(&prompt.to_string()).expect("a prompt")).collect();
     assert_eq!(observed.quarantined, [], "every tool is usable");
     observed

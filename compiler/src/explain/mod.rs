@@ -12,13 +12,14 @@ pub const WITHOUT_EXAMPLE: [Code; 3] = [Code::NotUtf8, Code::FileTooLarge, Code:
 
 /// The codes whose example shows the place but needs more than a config to be reported: a lock, a machine, what a plugin
 /// did, a host's file. Cases of their own show these.
-pub const NEEDS_MORE: [Code; 11] = [
+pub const NEEDS_MORE: [Code; 12] = [
     Code::HostKey,
     Code::PluginFailed,
     Code::BadPluginOutput,
     Code::MatchesNothing,
     Code::LargeAndNotDeferred,
     Code::ListingOverBudget,
+    Code::LargeLock,
     Code::UnknownTool,
     Code::TargetRefuses,
     Code::HiddenCharacters,

@@ -6,8 +6,9 @@ use serde_json::Value;
 
 use crate::code::Code;
 use crate::config::Config;
-use crate::diagnostic::{Diagnostic, closest};
+use crate::diagnostic::{Diagnostic, closest, shown};
 use crate::hidden::hidden_places;
+use crate::json;
 use crate::lock::{Lock, LockedServer};
 use crate::name::ServerName;
 use crate::pattern::Pattern;
@@ -51,6 +52,12 @@ impl Target {
         }
     }
 
+    /// Whether a parameter may be called so. Names of tools need no such check: ours have only what everybody takes.
+    fn takes_parameter(self, name: &str) -> bool {
+        let taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+        self != Self::Anthropic || (1..=64).contains(&name.len()) && name.chars().all(taken)
+    }
+
     /// Whether a schema may have `anyOf` and the like at its top.
     fn takes_top_level_unions(self) -> bool {
         matches!(self, Self::Cursor | Self::Spec)
@@ -84,16 +91,29 @@ impl Locked<'_> {
             self.shared_patterns(&known, &mut found);
             self.tests(&known, &mut found);
         }
+        let table = self.names(&known, |server| self.plan.enabled && server.enabled);
+        found.extend(self.large_lock());
         for server in &self.plan.servers {
             if let (Some(locked), Some(at)) = (known.get(&server.name), self.places.server(&server.name)) {
                 large(server, locked, at, &mut found);
                 hidden(server, locked, at, &mut found);
                 if let Some(target) = target {
-                    self.refused(target, server, locked, at, &mut found);
+                    self.refused(target, &table, (server, locked), at, &mut found);
                 }
             }
         }
         found
+    }
+
+    /// A lock that may not fit where locks are kept; the largest server is the one to look at.
+    fn large_lock(&self) -> Option<Diagnostic> {
+        let message = too_large(self.lock)?;
+        let largest = sizes(self.lock).into_iter().find_map(|(_, name)| self.places.server(name))?;
+        Some(
+            Diagnostic::new(Code::LargeLock, largest, message).help(
+                "narrow `tools.include` of the largest: what a filter drops is locked by its name and digest alone",
+            ),
+        )
     }
 
     /// The config and its fragments.
@@ -139,11 +159,7 @@ impl Locked<'_> {
     }
 
     fn tests(&self, known: &BTreeMap<&ServerName, &LockedServer>, found: &mut Vec<Diagnostic>) {
-        let tools = known.iter().flat_map(|(name, locked)| tool_names(locked).into_iter().map(|tool| (*name, tool)));
-        let in_order = self.plan.servers.iter();
-        let tools: Vec<_> = tools.collect();
-        let ordered = in_order.flat_map(|server| tools.iter().copied().filter(|(name, _)| **name == server.name));
-        let table = NameTable::build(&self.plan.naming, &self.plan.reserved, ordered);
+        let table = self.names(known, |_| true);
         for test in self.configs().flat_map(|config| config.tests.iter().flatten()) {
             let test = &test.value;
             let found_by = test.expect.as_ref().and_then(|expect| {
@@ -168,9 +184,22 @@ impl Locked<'_> {
         }
     }
 
-    fn refused(&self, target: Target, server: &Server, locked: &LockedServer, at: Span, found: &mut Vec<Diagnostic>) {
-        let names = locked.tools.0.iter().map(|tool| (&server.name, tool.known.name.as_str()));
-        let table = NameTable::build(&self.plan.naming, &self.plan.reserved, names);
+    /// The names under which the locked tools of some servers are exposed now, those that a filter drops too.
+    fn names(&self, known: &BTreeMap<&ServerName, &LockedServer>, among: impl Fn(&Server) -> bool) -> NameTable {
+        let servers = self.plan.servers.iter().filter(|server| among(server));
+        let servers = servers.filter_map(|server| Some((&server.name, *known.get(&server.name)?)));
+        let tools = servers.flat_map(|(name, locked)| tool_names(locked).into_iter().map(move |tool| (name, tool)));
+        NameTable::build(&self.plan.naming, &self.plan.reserved, tools)
+    }
+
+    fn refused(
+        &self,
+        target: Target,
+        table: &NameTable,
+        (server, locked): (&Server, &LockedServer),
+        at: Span,
+        found: &mut Vec<Diagnostic>,
+    ) {
         let who = target.name();
         for tool in &locked.tools.0 {
             let Some(exposed) = table.exposed(&server.name, &tool.known.name) else { continue };
@@ -184,6 +213,18 @@ impl Locked<'_> {
                         format!("{who} refuses the name `{exposed}`: {length} characters, the limit is {limit}"),
                     )
                     .help(format!("set `mcp.name_limit: {limit}`, or a shorter `mcp.naming`")),
+                );
+            }
+            let parameters = tool.known.input_schema.get("properties").and_then(Value::as_object);
+            if let Some(name) = parameters.and_then(|all| all.keys().find(|name| !target.takes_parameter(name))) {
+                let (shown, length) = (shown(name), name.chars().count());
+                found.push(
+                    Diagnostic::new(
+                        Code::TargetRefuses,
+                        at,
+                        format!("{who} refuses `{exposed}`: its parameter `{shown}`, of {length} characters, isn't 1 to 64 of `A-Z a-z 0-9 . _ -`"),
+                    )
+                    .help("exclude the tool, or defer it and have it called through call_mcp_tool"),
                 );
             }
             if !target.takes_top_level_unions()
@@ -201,6 +242,34 @@ impl Locked<'_> {
             }
         }
     }
+}
+
+/// From this size on a lock may not fit a ConfigMap.
+const LARGE_BYTES: usize = 900 * 1024;
+/// How many of the largest servers are named.
+const LARGEST_SHOWN: usize = 3;
+
+/// What to say of a lock that is very large.
+pub fn too_large(lock: &Lock) -> Option<String> {
+    let size = lock.text().len();
+    let largest = || {
+        let largest = sizes(lock).into_iter().take(LARGEST_SHOWN);
+        largest.map(|(size, name)| format!("{name} {} KiB", size / 1024)).collect::<Vec<_>>().join(", ")
+    };
+    (size > LARGE_BYTES).then(|| {
+        format!(
+            "the lock has {} KiB, and a Kubernetes ConfigMap holds 1024; the largest servers are {}",
+            size / 1024,
+            largest()
+        )
+    })
+}
+
+/// Bytes that each server takes in the lock, the largest first.
+fn sizes(lock: &Lock) -> Vec<(usize, &ServerName)> {
+    let mut sizes: Vec<_> = lock.catalog.iter().map(|(name, server)| (json::text(server).len(), name)).collect();
+    sizes.sort_by(|a, b| b.cmp(a));
+    sizes
 }
 
 fn tool_names(locked: &LockedServer) -> Vec<&str> {
@@ -237,7 +306,7 @@ fn large(server: &Server, locked: &LockedServer, at: Span, found: &mut Vec<Diagn
 }
 
 fn hidden(server: &Server, locked: &LockedServer, at: Span, found: &mut Vec<Diagnostic>) {
-    let places = hidden_places(&locked.introduction, &locked.tools.0, &locked.prompts.0);
+    let places = hidden_places(&locked.introduction, &locked.tools.0, &locked.prompts.0, &locked.resource_templates.0);
     if !places.is_empty() {
         let message = format!("`{}` has characters that can't be seen in {}", server.name, places.join(", "));
         found.push(

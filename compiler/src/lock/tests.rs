@@ -169,6 +169,71 @@ fn check_says_which_part_of_the_config_moved() {
 }
 
 #[test]
+fn template_output_of_plugins_and_files_are_parts_too() {
+    let compiled = |template: (&str, &str), output: Result<&str, &str>| {
+        let config = format!(
+            "mcp_servers: [{{ name: a, command: run }}]\nprompt: {{ template: {} }}\nplugins: [{{ name: p, command: [p] }}]\n",
+            template.0
+        );
+        let files =
+            [("config.yml".to_owned(), config.into_bytes()), (template.0.to_owned(), template.1.as_bytes().to_vec())];
+        let output = output.map(str::to_owned).map_err(str::to_owned);
+        let options = crate::Options { plugins: [("p".to_owned(), output)].into(), ..crate::Options::default() };
+        crate::compile_with("config.yml", &MemorySources(files.into()), &options).unwrap().plan.unwrap()
+    };
+    let printed = r#"{"servers": [{"name": "b", "command": "of-the-plugin"}]}"#;
+    let first = lock(compiled(("t.j2", "{{ total }}"), Ok(printed)), &[READ], None).lock;
+    let kinds = |plan: Plan, sources: &[String]| {
+        first.check(&plan, sources).iter().map(|drift| (drift.kind, drift.at.clone())).collect::<BTreeMap<_, _>>()
+    };
+    use DriftKind::*;
+    let sources = &*first.sources;
+    assert_eq!(kinds(compiled(("t.j2", "{{ total }}"), Ok(printed)), sources), BTreeMap::new());
+    let other = kinds(compiled(("t.j2", "{{ total }} tools"), Ok(printed)), sources);
+    let of_template = |field: &str| (Template, format!("prompt.template.{field}"));
+    assert_eq!(other.into_iter().collect::<Vec<_>>(), [of_template("text")]);
+    assert_eq!(kinds(compiled(("u.j2", "{{ total }}"), Ok(printed)), sources), [of_template("from")].into());
+    let quiet = kinds(compiled(("t.j2", "{{ total }}"), Ok("")), sources);
+    assert_eq!(quiet.keys().copied().collect::<Vec<_>>(), [ServerRemoved, Plugin]);
+    assert!(quiet[&Plugin].starts_with("plugins[0].output"), "{quiet:?}");
+    let failed = kinds(compiled(("t.j2", "{{ total }}"), Err("gone")), sources);
+    assert_eq!(failed[&Plugin], "plugins[0].output");
+    let more = kinds(compiled(("t.j2", "{{ total }}"), Ok(printed)), &["config.yml".to_owned(), "more.yml".to_owned()]);
+    assert_eq!(more, [(Sources, "sources".to_owned())].into());
+}
+
+/// What a later revision adds is let be, wherever it stands.
+#[test]
+fn unknown_fields_and_a_newer_revision_are_read() {
+    fn add(value: &mut serde_json::Value, at: &str) -> usize {
+        // These are maps by name, and what a server said.
+        let by_name = ["/catalog", "/plan/agents", "/entry", "/env", "/headers", "/annotations", "/tokens", "/budget"];
+        match value {
+            serde_json::Value::Array(items) => items.iter_mut().map(|item| add(item, at)).sum(),
+            serde_json::Value::Object(map) => {
+                let inner = map.iter_mut().filter(|(key, _)| *key != "entry");
+                let mut added = inner.map(|(key, value)| add(value, &format!("{at}/{key}"))).sum();
+                if !by_name.iter().any(|end| at.ends_with(end)) {
+                    map.insert("of_a_later_revision".to_owned(), serde_json::json!({ "a": [1, null] }));
+                    added += 1;
+                }
+                added
+            }
+            _ => 0,
+        }
+    }
+    let mut one = server("fs");
+    one.tools.exclude = vec![Pattern::new("write")];
+    let first = lock(plan(vec![one]), &[READ_AGAIN, WRITE], None).lock;
+    let mut later: serde_json::Value = serde_json::from_str(&first.text()).unwrap();
+    later["revision"] = serde_json::json!(7);
+    assert!(add(&mut later, "") > 15, "{later}");
+    let read = Lock::read(&later.to_string()).unwrap();
+    assert_eq!(read.revision, 7);
+    assert_eq!(Lock { revision: first.revision, ..read }.text(), first.text());
+}
+
+#[test]
 fn a_later_version_and_broken_files_get_one_clear_error() {
     let text = lock(plan(vec![server("fs")]), &[READ], None).lock.text();
     let later = text.replacen("\"lock_version\": 1", "\"lock_version\": 7", 1);

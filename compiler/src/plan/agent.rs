@@ -57,3 +57,55 @@ impl Agent {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agent(tools: &[&str], prompts: &[&str], resources: &[&str]) -> Agent {
+        let patterns = |list: &[&str]| Some(list.iter().map(|text| Pattern::new(*text)).collect());
+        let resources = Some(resources.iter().map(|text| (*text).to_owned()).collect());
+        Agent { tools: patterns(tools), prompts: patterns(prompts), resources, policy: Policy::default() }
+    }
+
+    #[test]
+    fn each_list_says_what_of_its_kind_is_seen() {
+        let docs = ServerName::new("docs").unwrap();
+        let web = ServerName::new("web").unwrap();
+        let call = |server, tool| Operation::Call { server, tool, read_only: true };
+        let invoke = |server, prompt| Operation::Invoke { server, prompt };
+        let read = |server, uri| Operation::Read { server, uri };
+        let list = |server| Operation::List { server };
+
+        let lead = Agent::unlimited();
+        let nothing = agent(&[], &[], &[]);
+        let all = [call(&docs, "x"), invoke(&docs, "x"), read(&docs, "file:///x"), list(&docs)];
+        for operation in &all {
+            assert!(lead.sees(operation) && !nothing.sees(operation), "{operation:?}");
+        }
+
+        let some = agent(&["docs__*"], &["review", "mcp__web__plan"], &["docs:file:///docs/*", "web:**"]);
+        for (operation, seen) in [
+            (call(&docs, "review"), true),
+            (call(&web, "review"), false),
+            (invoke(&docs, "review"), true),
+            (invoke(&web, "review"), true),
+            (invoke(&web, "plan"), true),
+            (invoke(&docs, "plan"), false),
+            (read(&docs, "file:///docs/a.md"), true),
+            (read(&docs, "file:///docs/inner/a.md"), false),
+            (read(&docs, "file:///etc/passwd"), false),
+            (read(&web, "https://example.com/a/b"), true),
+            (list(&docs), true),
+            (list(&web), true),
+        ] {
+            assert_eq!(some.sees(&operation), seen, "{operation:?}");
+        }
+        // One list says nothing of another kind.
+        let only_prompts = agent(&[], &["*"], &[]);
+        assert!(only_prompts.sees(&invoke(&docs, "x")));
+        assert!(
+            !all.iter().any(|operation| !matches!(operation, Operation::Invoke { .. }) && only_prompts.sees(operation))
+        );
+    }
+}

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::code::Code;
 use crate::config::policy::AgentPolicy;
 use crate::config::{self, Config};
-use crate::diagnostic::{Diagnostic, closest, shown};
+use crate::diagnostic::{Diagnostic, Severity, closest, shown};
 use crate::name::ServerName;
 use crate::pattern::Pattern;
 use crate::plan::{Agent, LEAD, OnDrift, Policy, Rule, RuleError, Server, Verb};
@@ -185,11 +185,47 @@ impl Resolver<'_> {
     /// A pattern in a namespaced form whose server isn't there.
     pub(super) fn check_namespaced(&mut self, written: &Spanned<String>, servers: &[Server]) {
         let known = || servers.iter().map(|server| server.name.as_str());
-        let Some(range) = strange_server(&written.value, known()) else { return };
+        let Some(range) = strange_server(&written.value, known()) else {
+            self.check_short_form(written, servers);
+            return;
+        };
         let server = written.value[range.clone()].to_owned();
         let at = self.inside(written.at, &written.value, range);
         self.unknown_server(&Spanned::new(server, at), servers);
     }
+}
+
+impl Resolver<'_> {
+    /// A pattern of the form `SERVER__TOOL` whose server isn't there. Some server's tool may be called so itself, so this
+    /// is no error, and only a word that is nearly a server's name is taken for a mistake.
+    fn check_short_form(&mut self, written: &Spanned<String>, servers: &[Server]) {
+        let Some(range) = short_server(&written.value) else { return };
+        let server = &written.value[range.clone()];
+        let names: Vec<_> = servers.iter().map(|server| server.name.as_str()).collect();
+        if names.contains(&server) || self.unresolved_names.contains(server) {
+            return;
+        }
+        let message =
+            format!("there is no server `{server}`, so this matches only tools that are called so themselves");
+        let at = self.inside(written.at, &written.value, range.clone());
+        let mut diagnostic = Diagnostic::new(Code::UnknownServer, at, message);
+        diagnostic.severity = Severity::Note;
+        if let Some(close) = closest(server, names.iter().copied()) {
+            diagnostic = diagnostic.meant(close);
+            diagnostic.severity = Severity::Warning;
+        }
+        self.report(self.softened(diagnostic.help("the forms are `TOOL`, `SERVER__TOOL` and `mcp__SERVER__TOOL`")));
+    }
+}
+
+/// Where a pattern of the form `SERVER__TOOL` names its server.
+fn short_server(pattern: &str) -> Option<std::ops::Range<usize>> {
+    if pattern.starts_with("mcp__") || Pattern::flaw(pattern).is_some() {
+        return None;
+    }
+    let literal = &pattern[..pattern.find(['*', '?', '[']).unwrap_or(pattern.len())];
+    let (server, _) = literal.split_once("__")?;
+    ServerName::new(server).is_ok().then(|| 0..server.len())
 }
 
 /// Where a pattern of the form `mcp__SERVER__TOOL` names a server that is none of `known`. Nothing is split: each server's

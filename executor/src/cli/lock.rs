@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use mcplan_compiler::diagnostic::one_line;
+use mcplan_compiler::lint::locked::too_large;
 use mcplan_compiler::lock::{Change, Context, Drift, Found, Lock, Made, changes, make};
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::plan::Plan;
@@ -125,19 +126,7 @@ fn tell(project: &Project, made: &Made, failed: &[(ServerName, ConnectError)], w
     let path = project.lock.display();
     let what = format!("{}, {}", counted(made.lock.catalog.len(), "server"), counted(tools, "tool"));
     report::result(if written { format!("wrote {path}: {what}\n") } else { format!("{path} is unchanged: {what}\n") });
-    let size = made.lock.text().len();
-    if size > LARGE_BYTES {
-        let mut largest: Vec<_> =
-            made.lock.catalog.iter().map(|(name, server)| (mcplan_compiler::json::text(server).len(), name)).collect();
-        largest.sort_by(|a, b| b.cmp(a));
-        let largest: Vec<_> =
-            largest.iter().take(3).map(|(size, name)| format!("{name} {} KiB", size / 1024)).collect();
-        report::warning(format_args!(
-            "the lock has {} KiB, and a Kubernetes ConfigMap holds 1024; the largest servers are {}",
-            size / 1024,
-            largest.join(", ")
-        ));
-    }
+    too_large(&made.lock).iter().for_each(report::warning);
 }
 
 /// Names the tools that pass the filters and of which only the name is locked.
@@ -153,9 +142,6 @@ pub(super) fn tell_without_text(made: &Made) {
         ));
     }
 }
-
-/// From this size on the lock may not fit a ConfigMap.
-const LARGE_BYTES: usize = 900 * 1024;
 
 /// How a lock differs from what there is now.
 struct Differences {

@@ -143,7 +143,8 @@ impl Checked {
         self.warnings.extend(observed.warnings.iter().cloned());
         let unusable = observed.quarantined.iter();
         self.warn_of_each(unusable.map(|bad| format!("the tool `{}` can't be used: {}", bad.name, bad.reason)));
-        let hidden = hidden_places(&observed.introduction, &observed.tools, &observed.prompts);
+        let hidden =
+            hidden_places(&observed.introduction, &observed.tools, &observed.prompts, &observed.resource_templates);
         self.warn_of_each(hidden.into_iter().map(|place| format!("characters that can't be seen are in {place}")));
     }
 

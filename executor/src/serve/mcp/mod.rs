@@ -41,7 +41,7 @@ impl Drop for AbortOnDrop {
 }
 
 /// Serves one client on a pair of streams until `stop` is cancelled, by the client's end too; then it reads no more, and
-/// requests in flight have [`DRAIN`] to be answered.
+/// requests in flight have `DRAIN` to be answered.
 ///
 /// # Errors
 /// When the client never spoke MCP; in words.
