@@ -225,7 +225,7 @@ fn short_server(pattern: &str) -> Option<std::ops::Range<usize>> {
     }
     let literal = &pattern[..pattern.find(['*', '?', '[']).unwrap_or(pattern.len())];
     let (server, _) = literal.split_once("__")?;
-    ServerName::new(server).is_ok().then(|| 0..server.len())
+    ServerName::new(server).is_ok().then_some(0..server.len())
 }
 
 /// Where a pattern of the form `mcp__SERVER__TOOL` names a server that is none of `known`. Nothing is split: each server's
