@@ -112,6 +112,10 @@ fn what_can_not_be_added_is_said_and_nothing_is_written() {
         (&["add", "x", "--url", "nowhere"], 1, "no absolute URL"),
         (&["add", "x", "--env", "A", "--", "y"], 2, "not NAME=VALUE"),
         (&["add", "--builtin", "gitt"], 2, "did you mean `git`?"),
+        (&["add", "x", "--header", "A=b", "--", "y"], 2, "'--header <NAME=VALUE>' cannot be used with"),
+        (&["add", "x", "--transport", "sse", "--", "y"], 2, "'--transport <TRANSPORT>' cannot be used with"),
+        (&["--profile", "prod", "add", "x", "--", "y"], 2, "name the profile's own file with -c (config.prod.yml)"),
+        (&["--profile", "prod", "remove", "echo"], 2, "name the profile's own file with -c (config.prod.yml)"),
         (&["remove", "ehco"], 1, "did you mean `echo`?"),
         (&["import", "missing.json"], 2, "missing.json can't be read"),
         (&["-c", "none.yml", "add", "x", "--", "y"], 2, "none.yml can't be read"),
@@ -127,6 +131,17 @@ fn what_can_not_be_added_is_said_and_nothing_is_written() {
     assert_eq!(ran.code, 1);
     assert!(ran.err.contains("alias") && ran.err.contains("  - name: new\n    command: srv\n"), "{}", ran.err);
     assert!(shape.config().starts_with("x-s: &s"));
+}
+
+#[test]
+fn an_entry_that_a_profile_builds_on_is_not_removed() {
+    let here = Here::with(CONFIG);
+    here.write("config.prod.yml", "mcp_servers:\n  - name: echo\n    env: { X: \"1\" }\n");
+    let ran = here.run(&["remove", "echo"]);
+    assert_eq!((ran.code, here.config().as_str()), (1, CONFIG), "{}", ran.err);
+    assert!(ran.err.contains("config.prod.yml") && ran.err.contains("the config would have new errors"), "{}", ran.err);
+    here.write("config.prod.yml", "mcp_servers: []\n");
+    assert_eq!(here.run(&["remove", "echo"]).code, 0);
 }
 
 #[test]

@@ -50,13 +50,15 @@ pub(crate) fn unpinned(entry: &ServerEntry) -> Option<Diagnostic> {
     let args = entry.args.as_ref().map_or(&[][..], |args| &args.value);
     let words: Vec<_> = args.iter().map(|arg| arg.value.0.as_str()).collect();
     let fetched = fetched(&entry.command.as_ref()?.value, &words)?;
-    if fetched.is_elsewhere() || fetched.is_pinned() {
-        return None;
-    }
+    let pinned = match fetched.repository_without_commit() {
+        Some(pinned) => pinned,
+        None if fetched.is_elsewhere() || fetched.is_pinned() => return None,
+        None => fetched.pinned_form(),
+    };
     let message = format!("`{}` runs whatever version is newest that day", shown(fetched.text));
     Some(
         Diagnostic::new(Code::Unpinned, args.get(fetched.at)?.at, message)
-            .help(format!("pin it: `{}`", shown(&fetched.pinned_form()))),
+            .help(format!("pin it: `{}`", shown(&pinned))),
     )
 }
 

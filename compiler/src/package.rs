@@ -157,6 +157,27 @@ impl Fetched<'_> {
             || self.registry != Registry::Image && self.text.contains(':')
     }
 
+    /// What to write in place of a repository of source code that names no commit; `None` for everything else.
+    pub fn repository_without_commit(&self) -> Option<String> {
+        let text = self.text;
+        if ["${", "$<"].iter().any(|part| text.contains(part)) {
+            return None;
+        }
+        let is_short = ["github:", "gitlab:", "bitbucket:", "gist:"].iter().any(|host| text.starts_with(host));
+        let is_git = text.starts_with("git+") || text.starts_with("git://");
+        match self.registry {
+            Registry::Npm if (is_short || is_git) && !text.contains('#') => Some(format!("{text}#COMMIT")),
+            // A name may come before it: `mcp-x @ git+https://…`. An `@` before the host is a user's.
+            Registry::PyPi => {
+                let url = &text[text.find("git+")?..];
+                let path =
+                    url.split_once("://").map_or(url, |(_, rest)| rest).split_once('/').map_or("", |(_, path)| path);
+                (!path.contains('@')).then(|| format!("{text}@COMMIT"))
+            }
+            _ => None,
+        }
+    }
+
     /// Whether it names one version for ever.
     pub fn is_pinned(&self) -> bool {
         let digit = |version: &str| version.starts_with(|c: char| c.is_ascii_digit()) && !version.contains(['*', '|']);
@@ -238,6 +259,27 @@ mod tests {
                 expected,
                 "{line}"
             );
+        }
+    }
+
+    #[test]
+    fn a_repository_is_pinned_by_a_commit() {
+        for (line, expected) in [
+            ("npx -y github:a/b", Some("github:a/b#COMMIT")),
+            ("npx -y github:a/b#0123abc", None),
+            ("npx git+https://g.example/a/b.git", Some("git+https://g.example/a/b.git#COMMIT")),
+            ("uvx --from git+https://g.example/a/b x", Some("git+https://g.example/a/b@COMMIT")),
+            ("uvx --from git+ssh://git@g.example/a/b x", Some("git+ssh://git@g.example/a/b@COMMIT")),
+            ("uvx --from git+https://g.example/a/b@v1.2 x", None),
+            ("uvx --from ${SOURCE} x", None),
+            ("npx -y ./here", None),
+            ("npx -y server", None),
+        ] {
+            let mut words = line.split(' ');
+            let command = words.next().unwrap();
+            let args: Vec<_> = words.collect();
+            let found = fetched(command, &args).and_then(|fetched| fetched.repository_without_commit());
+            assert_eq!(found.as_deref(), expected, "{line}");
         }
     }
 }

@@ -25,10 +25,10 @@ pub(super) struct Add {
     #[arg(long, conflicts_with_all = ["command", "builtin"])]
     url: Option<String>,
     /// How the remote server is reached, where the URL doesn't say
-    #[arg(long, requires = "url", value_name = "TRANSPORT")]
+    #[arg(long, requires = "url", conflicts_with_all = ["command", "builtin"], value_name = "TRANSPORT")]
     transport: Option<String>,
     /// A header for a remote server; may be given more than once
-    #[arg(long = "header", value_name = "NAME=VALUE", requires = "url")]
+    #[arg(long = "header", value_name = "NAME=VALUE", requires = "url", conflicts_with_all = ["command", "builtin"])]
     headers: Vec<String>,
     /// A variable for a local server; may be given more than once
     #[arg(long = "env", value_name = "NAME=VALUE", conflicts_with = "url")]
@@ -73,8 +73,8 @@ impl Add {
     fn builtin(&self, builtin: &str) -> Result<(List, String, Value), CouldNot> {
         if !catalogue().contains_key(builtin) {
             let meant = closest(builtin, catalogue().keys().map(String::as_str));
-            let meant = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
-            return Err(CouldNot::new(format!("there is no builtin `{builtin}`{meant} 'mcplan builtins' lists them")));
+            let meant = meant.map(|meant| format!(" (did you mean `{meant}`?)")).unwrap_or_default();
+            return Err(CouldNot::new(format!("there is no builtin `{builtin}`{meant}; 'mcplan builtins' lists them")));
         }
         let name = self.name.as_deref().unwrap_or(builtin);
         let mut map = vec![("name".to_owned(), Value::text(builtin))];

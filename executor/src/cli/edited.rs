@@ -9,6 +9,7 @@ use mcplan_compiler::edit::{self, List, Refused, Value};
 
 use super::project::{Project, Which};
 use super::report::{self, CouldNot, Outcome};
+use crate::runtime::executor::directory_of;
 
 /// A config and the text that it is to have.
 pub(super) struct Edited {
@@ -19,6 +20,8 @@ pub(super) struct Edited {
     text: String,
     /// Errors that were there already.
     old_errors: Vec<Diagnostic>,
+    /// The same config under each profile that lies beside it, and the errors that were there already.
+    profiles: Vec<(Project, Vec<Diagnostic>)>,
 }
 
 /// Why a change was not made.
@@ -35,6 +38,11 @@ impl Edited {
     /// # Errors
     /// When there is none, or it can't be read.
     pub(super) fn open(which: &Which) -> Result<Self, CouldNot> {
+        if let Some(profile) = &which.profile {
+            return Err(CouldNot::new(format!(
+                "an edit is of one file: leave --profile out, or name the profile's own file with -c (config.{profile}.yml)"
+            )));
+        }
         let project = Project::find(which)?;
         let shown = project.config.display();
         let bytes = std::fs::read(&project.config).map_err(|error| {
@@ -42,8 +50,14 @@ impl Edited {
         })?;
         let text = String::from_utf8(bytes).map_err(|_| CouldNot::new(format!("{shown} is not UTF-8")))?;
         let compilation = project.compile()?;
-        let old_errors = compilation.diagnostics.into_iter().filter(Diagnostic::is_error).collect();
-        Ok(Self { project, before: text.clone(), text, old_errors })
+        let old_errors = errors_of(compilation);
+        let profiles = profiles_of(&project.config).into_iter().filter_map(|profile| {
+            let under = Which { profile: Some(profile), ..which.clone() }.project(project.config.clone());
+            let errors = errors_of(under.compile().ok()?);
+            Some((under, errors))
+        });
+        let profiles = profiles.collect();
+        Ok(Self { project, before: text.clone(), text, old_errors, profiles })
     }
 
     /// The config as the user named it.
@@ -68,12 +82,16 @@ impl Edited {
             // The text is at hand, so there is nothing that reading could fail at.
             return Err(NotMade::Refused(Refused::Broken));
         };
-        let known =
-            |new: &Diagnostic| self.old_errors.iter().any(|old| (old.code, &old.message) == (new.code, &new.message));
-        let errors = compilation.diagnostics.iter().filter(|new| new.is_error() && !known(new));
-        let errors: Vec<_> = errors.cloned().collect();
-        if !errors.is_empty() {
-            return Err(NotMade::Errors(Box::new(compilation), errors));
+        let under =
+            self.profiles.iter().filter_map(|(profile, old)| Some((profile.compile_as(Some(&text)).ok()?, old)));
+        for (compilation, old_errors) in std::iter::once((compilation, &self.old_errors)).chain(under) {
+            let known =
+                |new: &Diagnostic| old_errors.iter().any(|old| (old.code, &old.message) == (new.code, &new.message));
+            let errors = compilation.diagnostics.iter().filter(|new| new.is_error() && !known(new));
+            let errors: Vec<_> = errors.cloned().collect();
+            if !errors.is_empty() {
+                return Err(NotMade::Errors(Box::new(compilation), errors));
+            }
         }
         self.text = text;
         Ok(())
@@ -94,6 +112,26 @@ impl Edited {
         }
         Ok(Outcome::Fine)
     }
+}
+
+fn errors_of(compilation: Compilation) -> Vec<Diagnostic> {
+    compilation.diagnostics.into_iter().filter(Diagnostic::is_error).collect()
+}
+
+/// The names of the profiles that lie beside a config, in order.
+fn profiles_of(config: &Path) -> Vec<String> {
+    let (Some(stem), Some(ending)) = (config.file_stem(), config.extension()) else { return Vec::new() };
+    let (front, back) = (format!("{}.", stem.to_string_lossy()), format!(".{}", ending.to_string_lossy()));
+    let files = std::fs::read_dir(directory_of(config)).into_iter().flatten().flatten();
+    let mut profiles: Vec<_> = files
+        .filter_map(|file| {
+            let name = file.file_name().into_string().ok()?;
+            let profile = name.strip_prefix(&front)?.strip_suffix(&back)?;
+            (!profile.is_empty()).then(|| profile.to_owned())
+        })
+        .collect();
+    profiles.sort();
+    profiles
 }
 
 impl NotMade {
