@@ -136,8 +136,8 @@ fn an_injected_instruction_among_hundreds_of_tools_is_quarantined() {
     project.write(&format!("{server}.json"), &changed);
     for how in [&["--locked", "--disclosure", "all"][..], &["--disclosure", "bridge"]] {
         let mut client = Client::start(&project, how);
-        let told = client.logged("tool.quarantined", 0);
-        assert!(told.contains(&format!("tool.quarantined: {server}: {tool}: ")), "{told}");
+        // What can't be used at all is left out under the same name of an event, so the whole of it is waited for.
+        client.logged(&format!("tool.quarantined: {server}: {tool}: tool `{tool}`: "), 0);
         let exposed = format!("mcp__{server}__{tool}");
         assert!(!client.names().contains(&exposed));
         let found =
