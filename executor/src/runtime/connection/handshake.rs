@@ -98,7 +98,7 @@ pub(super) async fn shake_hands<T: Transport<RoleClient> + 'static>(
     start: Start,
     step: &(dyn Fn(Step) + Sync),
 ) -> Result<ServerPeerInfo, Refusal> {
-    let mut hands = Hands { transport, config: host.get_info(), next: FIRST_ID, owed: false };
+    let mut hands = Hands { transport, config: host.get_info(), next: FIRST_ID, owed: false, asked: None, late: None };
     if let Start::Discover(patience) = start {
         step(Step::Discover);
         match hands.discover(patience).await? {
@@ -117,6 +117,10 @@ struct Hands<'a, T> {
     next: i64,
     /// A question is open still.
     owed: bool,
+    /// The question for the new era, when nothing came in time.
+    asked: Option<RequestId>,
+    /// What came to it after all.
+    late: Option<ServerResult>,
 }
 
 impl<T: Transport<RoleClient> + 'static> Hands<'_, T> {
@@ -138,6 +142,9 @@ impl<T: Transport<RoleClient> + 'static> Hands<'_, T> {
         loop {
             match self.transport.receive().await.ok_or(Refusal::Closed)? {
                 JsonRpcMessage::Response(response) if is_it(&response.id) => return Ok(Ok(response.result)),
+                JsonRpcMessage::Response(response) if self.asked.as_ref() == Some(&response.id) => {
+                    self.late = Some(response.result);
+                }
                 JsonRpcMessage::Error(error) if error.id.as_ref().is_some_and(is_it) => return Ok(Err(error.error)),
                 // What refuses a message before reading it can't know its id.
                 JsonRpcMessage::Error(error) if error.id.is_none() && !std::mem::take(&mut self.owed) => {
@@ -166,7 +173,10 @@ impl<T: Transport<RoleClient> + 'static> Hands<'_, T> {
         // A message must not be cut off, so only the answer has its time.
         let id = self.ask(ClientRequest::DiscoverRequest(request)).await?;
         match tokio::time::timeout(patience, self.answer(&id)).await {
-            Err(_) => Ok(Answer::Silence),
+            Err(_) => {
+                self.asked = Some(id);
+                Ok(Answer::Silence)
+            }
             Ok(answer) => match answer? {
                 Ok(result) => discovered(result),
                 Err(error) => refused(error),
@@ -180,7 +190,11 @@ impl<T: Transport<RoleClient> + 'static> Hands<'_, T> {
         let info: ServerPeerInfo = match self.answer(&id).await? {
             Ok(ServerResult::InitializeResult(result)) => result.into(),
             Ok(_) => return Err(Refusal::Odd("its answer to `initialize` is not what the protocol asks for")),
-            Err(error) => return Err(Refusal::Error(error)),
+            // One that was only slow to start reads both questions: it has answered the first, and refuses the second.
+            Err(error) => match self.late.take().map(discovered) {
+                Some(Ok(Answer::Stateless(info))) => return Ok(*info),
+                _ => return Err(Refusal::Error(error)),
+            },
         };
         if !is_of_session(info.protocol_version.as_str()) {
             return Err(Refusal::Version(info.protocol_version.to_string()));

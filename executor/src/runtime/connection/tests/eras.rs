@@ -123,6 +123,24 @@ async fn silence_is_waited_for_two_seconds_and_an_answer_that_comes_late_is_let_
     }
 }
 
+/// A slow start: it finds both questions waiting, answers the first and refuses the second.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_answers_late_and_then_refuses_initialize_is_of_the_new_era() {
+    let server = fake_server(json!({}));
+    let (attempt, mut fake, _events) = dial_from(&server, probe());
+    let script = async {
+        let asked = fake.expect("server/discover").await;
+        let initialize = fake.expect("initialize").await;
+        fake.answer(&asked, &line(DISCOVERED)).await;
+        fake.fail(&initialize, -32022, "the initialize handshake is not accepted").await;
+        let asked = fake.expect("tools/list").await;
+        says_who_asks(&asked);
+        fake.answer(&asked, LIST).await;
+    };
+    let (outcome, ()) = tokio::join!(attempt, script);
+    assert_eq!(outcome.unwrap().1.introduction.protocol_version, "2026-07-28");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_of_a_later_era_or_with_demands_is_told_as_such() {
     let server = fake_server(json!({}));
