@@ -96,7 +96,11 @@ fn every_kind_of_fault_of_a_process_has_a_fix() {
         ),
         shell("ends", "echo no flour >&2; echo and no sugar >&2; exit 3", json!({})),
         json!({ "name": "ends-well", "command": "true" }),
-        shell("no-package", "echo 'npm error 404 Not Found - GET https://packages.example.com/x' >&2; exit 1", json!({})),
+        shell(
+            "no-package",
+            "echo 'npm error 404 Not Found - GET https://packages.example.com/x' >&2; exit 1",
+            json!({}),
+        ),
         shell("deaf", "echo working >&2; exec sleep 1000", json!({ "timeout_seconds": 0.5 })),
         shell("hangs-up", "exec >&-; exec sleep 1000", json!({})),
         shell(
