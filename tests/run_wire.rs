@@ -9,7 +9,7 @@ use std::io::Write as _;
 
 use serde_json::{Value, json};
 use support::client::{Client, Era};
-use support::{Project, config, scripted};
+use support::{Project, config, release, scripted};
 
 #[test]
 #[ignore = "the server of the other tests"]
@@ -265,5 +265,38 @@ fn a_line_after_another_may_come_in_pieces() {
     drop(pieces);
     assert_eq!(client.answer(50)["result"], json!({}));
     assert_eq!(client.answer(51)["result"], json!({}));
+    client.end();
+}
+
+#[test]
+fn answers_that_come_at_once_are_each_whole_whatever_their_size() {
+    let project = with_tools(json!(["echo"]), json!({ "max_result_chars": 0 }), json!({}));
+    let mut client = Client::start(&project, &[]);
+    let sizes = [0, 10, 40_000, 10, 200_000, 31_000, 900, 33_000];
+    let texts: Vec<_> = (0..80).map(|at| format!("{at}{}", "x".repeat(sizes[at % sizes.len()]))).collect();
+    let call = |text: &String| json!({ "name": "mcp__s__echo", "arguments": { "t": text } });
+    let ids: Vec<_> = texts.iter().map(|text| client.send("tools/call", call(text))).collect();
+    for (id, text) in ids.into_iter().zip(&texts) {
+        let answer = client.answer(id);
+        assert_eq!(answer["result"]["content"][0]["text"], json!({ "t": text }).to_string());
+    }
+    assert_eq!(client.waiting(), 0, "one answer each");
+    client.end();
+}
+
+#[test]
+fn an_id_that_is_in_flight_is_refused_and_the_first_call_goes_on() {
+    let project = with_tools(json!(["wait"]), json!({}), json!({}));
+    let gate = project.pipe("gate");
+    let mut client = Client::start(&project, &[]);
+    let call = json!({ "jsonrpc": "2.0", "id": "same", "method": "tools/call",
+                       "params": { "name": "mcp__s__wait", "arguments": { "gate": gate } } });
+    client.line(&call.to_string());
+    client.line(&call.to_string());
+    let refused = client.answer_to(&json!("same"));
+    assert_eq!(refused["error"]["message"], "the id same is that of a request in flight");
+    release(&gate);
+    assert_eq!(client.answer_to(&json!("same"))["result"]["content"][0]["text"], "let go");
+    assert_eq!(received(&project, "tools/call").len(), 1);
     client.end();
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use mcplan_compiler::name::ServerName;
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant};
@@ -18,7 +17,7 @@ use super::{anyone, caller, until_signal, with_servers};
 use crate::core::caller::Caller;
 use crate::core::catalog::{Catalog, Listing};
 use crate::core::gate::{Asked, Denied, gate};
-use crate::core::results::{self, Cap};
+use crate::core::results::{self, Cap, Text};
 use crate::event::Event;
 use crate::runtime::connection::{self, Context};
 use crate::runtime::executor::Executor;
@@ -122,7 +121,7 @@ impl CallCommand {
     }
 
     /// Text blocks as text, everything else by its kind; the exit code tells whether the tool failed.
-    fn print(&self, result: &RawValue) -> Outcome {
+    fn print(&self, result: &Text) -> Outcome {
         let outcome = if results::is_error(result) { Outcome::DoesNotHold } else { Outcome::Fine };
         if self.json {
             report::result(mcplan_compiler::json::pretty(result.get()));
@@ -154,7 +153,7 @@ async fn call_one(
     mut listings: BTreeMap<ServerName, Listing>,
     caller: &Caller,
     asked: Asked,
-) -> Result<Box<RawValue>, Failed> {
+) -> Result<Text, Failed> {
     let plan = &program.plan;
     let Some(server) = plan.server(name.as_str()) else {
         return Err(Failed::NoResult(format!("there is no server `{name}`")));
@@ -195,12 +194,7 @@ async fn call_one(
 }
 
 /// Without a lock nobody knows whose tool it is until all are connected.
-async fn call_among_all(
-    project: &Project,
-    program: Program,
-    caller: &Caller,
-    asked: Asked,
-) -> Result<Box<RawValue>, Failed> {
+async fn call_among_all(project: &Project, program: Program, caller: &Caller, asked: Asked) -> Result<Text, Failed> {
     let (executor, task) = Executor::start(program, Context::of_process(&project.directory));
     executor.settled().await;
     let snapshot = executor.view().snapshot.clone();

@@ -124,7 +124,7 @@ impl Run {
         };
         let here = std::env::current_dir().ok();
         let caller = caller(&program.plan, self.agent.as_deref(), self.workspace.as_deref().or(here.as_deref()))?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let outcome = runtime.block_on(self.serve(project, program, caller));
         // A read of stdin that waits in a thread must not keep us.
         runtime.shutdown_background();

@@ -4,6 +4,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::results::Text;
+
 /// How the two ends of a connection get to know each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Era {
@@ -36,11 +38,11 @@ struct Flags<'a> {
 }
 
 /// A result for a client without initialize (2026-07-28 and later): it must name its type.
-pub fn for_stateless(result: &str, list: bool) -> String {
+pub fn for_stateless(result: Text, list: bool) -> Text {
     let mut extra = String::new();
     let has = |field: &str| {
-        result.contains(field)
-            && serde_json::from_str::<Map<String, Value>>(result)
+        result.holds(field)
+            && serde_json::from_str::<Map<String, Value>>(result.get())
                 .is_ok_and(|map| map.contains_key(&field[1..field.len() - 1]))
     };
     if !has("\"resultType\"") {
@@ -55,20 +57,20 @@ pub fn for_stateless(result: &str, list: bool) -> String {
             extra.push_str("\"cacheScope\":\"private\",");
         }
     }
-    spliced(result, &extra)
+    if extra.is_empty() { result } else { Text::cut_out(spliced(result.get(), &extra)) }
 }
 
 /// A result for a client with initialize: without the type, and with structured content only where it is an object.
-pub fn for_session(result: &str) -> String {
-    if !result.contains("\"resultType\"") && !result.contains("\"structuredContent\"") {
-        return result.to_owned();
+pub fn for_session(result: Text) -> Text {
+    if !result.holds("\"resultType\"") && !result.holds("\"structuredContent\"") {
+        return result;
     }
-    let Ok(flags) = serde_json::from_str::<Flags<'_>>(result) else { return result.to_owned() };
+    let Ok(flags) = serde_json::from_str::<Flags<'_>>(result.get()) else { return result };
     let odd = flags.structured_content.filter(|content| !content.get().starts_with('{'));
     if flags.result_type.is_none() && odd.is_none() {
-        return result.to_owned();
+        return result;
     }
-    let Ok(mut map) = serde_json::from_str::<Map<String, Value>>(result) else { return result.to_owned() };
+    let Ok(mut map) = serde_json::from_str::<Map<String, Value>>(result.get()) else { return result };
     map.shift_remove("resultType");
     if let Some(content) = odd {
         map.shift_remove("structuredContent");
@@ -82,7 +84,7 @@ pub fn for_session(result: &str) -> String {
             }
         }
     }
-    Value::Object(map).to_string()
+    Text::cut_out(Value::Object(map).to_string())
 }
 
 /// `fields` (each with its comma) in front of an object's own.
@@ -105,6 +107,14 @@ mod tests {
         for none in ["", "1", "2026-7-28", "draft-2026", "2026/07/28"] {
             assert_eq!(Era::of(none), None, "{none}");
         }
+    }
+
+    fn for_stateless(result: &str, list: bool) -> String {
+        super::for_stateless(Text::new(result.to_owned()).unwrap(), list).into_string()
+    }
+
+    fn for_session(result: &str) -> String {
+        super::for_session(Text::new(result.to_owned()).unwrap()).into_string()
     }
 
     #[test]

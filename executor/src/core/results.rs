@@ -3,8 +3,63 @@
 //! A result below the limit is handed on untouched, byte for byte. Counted is the JSON text of its blocks and of its
 //! structured content, in Unicode scalar values, because that is what reaches a model.
 
+use memchr::memmem;
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+
+/// A result as a server wrote it. It is JSON, because it was cut out of JSON, so nobody has to read it again: a large one
+/// would cost more time in that than on its whole way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text(String);
+
+impl Text {
+    /// # Errors
+    /// When it is no JSON.
+    pub fn new(text: String) -> serde_json::Result<Self> {
+        serde_json::from_str::<serde::de::IgnoredAny>(&text)?;
+        Ok(Self(text))
+    }
+
+    /// For the text of a part of JSON that has been parsed.
+    pub(crate) fn cut_out(text: String) -> Self {
+        Self(text)
+    }
+
+    /// The JSON.
+    pub fn get(&self) -> &str {
+        &self.0
+    }
+
+    /// The JSON.
+    pub fn into_string(self) -> String {
+        self.0
+    }
+
+    /// Whether `word` stands anywhere in it: a quick no for what most results don't hold.
+    pub(crate) fn holds(&self, word: &str) -> bool {
+        memmem::find(self.0.as_bytes(), word.as_bytes()).is_some()
+    }
+}
+
+impl Serialize for Text {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serde_json::from_str::<&RawValue>(&self.0).map_err(S::Error::custom)?.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Box::<RawValue>::deserialize(deserializer).map(Self::from)
+    }
+}
+
+impl From<Box<RawValue>> for Text {
+    fn from(value: Box<RawValue>) -> Self {
+        Self(Box::<str>::from(value).into())
+    }
+}
 
 /// The limit of one tool's results, and the names that a shortened result has to tell.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +76,7 @@ pub struct Cap<'a> {
 #[derive(Clone, Debug)]
 pub struct Fitted {
     /// What is sent on.
-    pub result: Box<RawValue>,
+    pub result: Text,
     /// Characters before it was cut; `None` when it wasn't.
     pub cut_from: Option<usize>,
 }
@@ -33,7 +88,7 @@ const HEAD_PERCENT: usize = 70;
 /// small for the marker itself yields the marker alone.
 ///
 /// What isn't an object, or has no `content`, is handed on as it is: it is not ours to understand.
-pub fn fit(result: Box<RawValue>, cap: Cap<'_>) -> Fitted {
+pub fn fit(result: Text, cap: Cap<'_>) -> Fitted {
     let whole = |result| Fitted { result, cut_from: None };
     // Bytes are never fewer than characters, and the result never smaller than its blocks.
     if cap.limit == 0 || result.get().len() <= cap.limit {
@@ -58,13 +113,13 @@ pub fn fit(result: Box<RawValue>, cap: Cap<'_>) -> Fitted {
     };
     fields.insert("content".to_owned(), Value::Array(blocks));
     match serde_json::value::to_raw_value(&Value::Object(fields)) {
-        Ok(result) => Fitted { result, cut_from: Some(size) },
+        Ok(result) => Fitted { result: result.into(), cut_from: Some(size) },
         Err(_) => whole(result),
     }
 }
 
 /// Characters of a field's own text.
-fn raw_length(result: &RawValue, key: &str) -> usize {
+fn raw_length(result: &Text, key: &str) -> usize {
     #[derive(serde::Deserialize)]
     struct Fields<'a>(#[serde(borrow)] std::collections::HashMap<std::borrow::Cow<'a, str>, &'a RawValue>);
     serde_json::from_str::<Fields<'_>>(result.get())
@@ -220,7 +275,7 @@ fn take(chars: impl Iterator<Item = char>, budget: usize) -> String {
 }
 
 /// Whether a result says of itself that it is an error.
-pub fn is_error(result: &RawValue) -> bool {
+pub fn is_error(result: &Text) -> bool {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Flag {
@@ -228,7 +283,7 @@ pub fn is_error(result: &RawValue) -> bool {
         is_error: bool,
     }
     // Most results don't hold the word, and large ones aren't worth reading for it.
-    result.get().contains("\"isError\"") && serde_json::from_str::<Flag>(result.get()).is_ok_and(|flag| flag.is_error)
+    result.holds("\"isError\"") && serde_json::from_str::<Flag>(result.get()).is_ok_and(|flag| flag.is_error)
 }
 
 #[cfg(test)]
@@ -241,7 +296,7 @@ mod tests {
     }
 
     fn fitted(result: &Value, limit: usize) -> Value {
-        let raw = RawValue::from_string(result.to_string()).unwrap();
+        let raw = Text::new(result.to_string()).unwrap();
         serde_json::from_str(fit(raw, cap(limit)).result.get()).unwrap()
     }
 
@@ -254,7 +309,7 @@ mod tests {
     fn below_the_limit_every_byte_stays() {
         let text = r#"{"content":[{"type":"text","text":"x","n":1.50}],  "zz":1e400}"#;
         for limit in [0, 50, 1000] {
-            let fitted = fit(RawValue::from_string(text.to_owned()).unwrap(), cap(limit));
+            let fitted = fit(Text::new(text.to_owned()).unwrap(), cap(limit));
             assert_eq!(fitted.result.get(), text);
             assert_eq!(fitted.cut_from, None);
         }
@@ -317,7 +372,7 @@ mod tests {
     #[test]
     fn what_is_no_result_is_not_touched() {
         for text in ["[1,2,3,4,5,6,7,8,9]", "\"a long text\"", r#"{"content":"a long text that is no list"}"#] {
-            let fitted = fit(RawValue::from_string(text.to_owned()).unwrap(), cap(5));
+            let fitted = fit(Text::new(text.to_owned()).unwrap(), cap(5));
             assert_eq!(fitted.result.get(), text);
         }
     }

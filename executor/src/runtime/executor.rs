@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::plan::Operation;
-use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -17,7 +16,7 @@ use super::server::Until;
 use super::supervisor::{Message, Reloaded, Supervisor};
 use super::view::View;
 use crate::core::gate::{Allowed, Call, Denied};
-use crate::core::results::{self, Cap};
+use crate::core::results::{self, Cap, Text};
 use crate::event::Event;
 
 /// The whole of a shutdown (`shutdown_seconds`); half of it is for calls in flight.
@@ -143,7 +142,7 @@ impl Executor {
         call: &Allowed<Call>,
         progress: Option<mpsc::Sender<Progress>>,
         cancel: CancellationToken,
-    ) -> Result<Box<RawValue>, CallError> {
+    ) -> Result<Text, CallError> {
         let began = Instant::now();
         let result = self.call_within_plan(call, progress, cancel).await;
         if let Err(CallError::Denied(denied)) = &result {
@@ -173,7 +172,7 @@ impl Executor {
         call: &Allowed<Call>,
         progress: Option<mpsc::Sender<Progress>>,
         cancel: CancellationToken,
-    ) -> Result<Box<RawValue>, CallError> {
+    ) -> Result<Text, CallError> {
         let reached = tokio::select! {
             reached = self.reach(call.get()) => reached?,
             () = cancel.cancelled() => {

@@ -79,12 +79,12 @@ fn told(name: &ServerName, verdict: &Verdict) -> Vec<Event> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::core::catalog::tests::plan;
 
     /// The program of a config, without a lock.
-    pub(in crate::runtime) fn program(config: &str) -> Program {
+    pub(crate) fn program(config: &str) -> Program {
         let plan = plan(config);
         let template = Template::parse(plan.prompt.template.content.text()).unwrap();
         let places = Places::of_machine(std::path::Path::new("/"));

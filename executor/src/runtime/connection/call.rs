@@ -8,7 +8,6 @@ use rmcp::model::{CancelledNotification, CancelledNotificationParam, ClientReque
 use rmcp::service::{PeerRequestOptions, RequestHandle, ServiceError};
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
-use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -20,6 +19,7 @@ use super::pulse::InFlight;
 use super::{Connection, Inner};
 use crate::core::era::Era;
 use crate::core::gate::{Allowed, Call};
+use crate::core::results::Text;
 use crate::runtime::transport::raw::{self, Stand};
 use crate::runtime::transport::remote::HttpError;
 use crate::runtime::transport::stdio::Unread;
@@ -85,11 +85,11 @@ impl Connection {
         call: &Allowed<Call>,
         progress: Option<mpsc::Sender<Progress>>,
         cancel: CancellationToken,
-    ) -> Result<Box<RawValue>, CallError> {
+    ) -> Result<Text, CallError> {
         self.send(call.get(), Caller { progress, cancel }).await
     }
 
-    pub(super) async fn send(&self, call: &Call, caller: Caller) -> Result<Box<RawValue>, CallError> {
+    pub(super) async fn send(&self, call: &Call, caller: Caller) -> Result<Text, CallError> {
         let limits = &self.inner.limits;
         let limits = vec![(Limit::Call, limits.call_timeout_seconds), (Limit::Idle, limits.idle_timeout_seconds)];
         self.inner.request(Request::of(call, limits, self.inner.is_repeatable(&call.tool)), caller).await
@@ -104,7 +104,7 @@ impl Connection {
         &self,
         operation: &Allowed<O>,
         cancel: CancellationToken,
-    ) -> Result<Box<RawValue>, CallError> {
+    ) -> Result<Text, CallError> {
         let limits = vec![(Limit::Request, self.inner.limits.request_timeout_seconds)];
         let request = Request::of(operation.get(), limits, true);
         self.inner.request(request, Caller { progress: None, cancel }).await
@@ -135,7 +135,7 @@ impl Drop for Flight<'_> {
 }
 
 impl Inner {
-    pub(super) async fn request(&self, mut request: Request, caller: Caller) -> Result<Box<RawValue>, CallError> {
+    pub(super) async fn request(&self, mut request: Request, caller: Caller) -> Result<Text, CallError> {
         let (begun, _in_flight) = (Instant::now(), InFlight::new(&self.in_flight));
         for _ in 0..ROUNDS_MAX {
             let result = self.once(&request, begun, &caller).await?;
@@ -150,7 +150,7 @@ impl Inner {
     }
 
     /// One round of a request that began at `begun`.
-    async fn once(&self, request: &Request, begun: Instant, caller: &Caller) -> Result<Box<RawValue>, CallError> {
+    async fn once(&self, request: &Request, begun: Instant, caller: &Caller) -> Result<Text, CallError> {
         let (sender, heard) = mpsc::channel(PROGRESS_BUFFER);
         let mut custom = CustomRequest::new(request.method, Some(Value::Object(request.params.clone())));
         custom.extensions.insert(Watcher(sender));
@@ -168,8 +168,10 @@ impl Inner {
             },
         };
         match self.answer(handle, heard, (&request.limits, begun), caller).await? {
-            Ok(result) => raw::text(result)
-                .ok_or_else(|| CallError::Protocol { server: self.server.clone(), cause: "it is no JSON".to_owned() }),
+            Ok(result) => raw::text(result).ok_or_else(|| {
+                let cause = "its result isn't one of the request's kind".to_owned();
+                CallError::Protocol { server: self.server.clone(), cause }
+            }),
             Err(error) => Err(self.failed(error).await),
         }
     }

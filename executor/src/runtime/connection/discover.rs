@@ -13,6 +13,7 @@ use super::Inner;
 use super::call::{Caller, Request};
 use super::call_error::{CallError, Limit};
 use super::error::Step;
+use crate::core::results::Text;
 
 /// Most pages of one list.
 pub const PAGES_MAX: usize = 1_000;
@@ -182,7 +183,7 @@ struct Page {
 }
 
 impl Page {
-    fn read(result: &RawValue, key: &str) -> Result<Self, String> {
+    fn read(result: &Text, key: &str) -> Result<Self, String> {
         let fields: BTreeMap<String, Box<RawValue>> =
             serde_json::from_str(result.get()).map_err(|_| "an object was expected".to_owned())?;
         let items = fields.get(key).ok_or_else(|| format!("`{key}` is missing"))?;
@@ -285,7 +286,7 @@ mod tests {
 
     #[test]
     fn odd_pages_are_told_apart() {
-        let read = |text: &str| Page::read(&RawValue::from_string(text.to_owned()).unwrap(), "tools");
+        let read = |text: &str| Page::read(&Text::new(text.to_owned()).unwrap(), "tools");
         assert_eq!(read("[]").unwrap_err(), "an object was expected");
         assert_eq!(read("{}").unwrap_err(), "`tools` is missing");
         assert_eq!(read(r#"{"tools":{}}"#).unwrap_err(), "`tools` is not a list");

@@ -3,10 +3,10 @@
 //! older era.
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::host::NOBODY;
+use crate::core::results::Text;
 
 /// Rounds of one request before it is given up.
 pub(super) const ROUNDS_MAX: usize = 10;
@@ -34,9 +34,9 @@ pub(super) enum Round {
 }
 
 /// Looks at a result of the new era.
-pub(super) fn round(result: &RawValue) -> Round {
+pub(super) fn round(result: &Text) -> Round {
     // Most results are large, and most don't say anything of the kind.
-    if !result.get().contains("\"resultType\"") {
+    if !result.holds("\"resultType\"") {
         return Round::Complete;
     }
     let Ok(needed) = serde_json::from_str::<Needed>(result.get()) else { return Round::Complete };
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     fn of(result: Value) -> Round {
-        round(&RawValue::from_string(result.to_string()).unwrap())
+        round(&Text::new(result.to_string()).unwrap())
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
                 let is_rest = !self.line.is_empty() || self.over.is_some();
                 return is_rest.then(|| self.finish());
             }
-            let newline = available.iter().position(|byte| *byte == b'\n');
+            let newline = memchr::memchr(b'\n', available);
             let part = &available[..newline.unwrap_or(available.len())];
             let used = newline.map_or(part.len(), |at| at + 1);
             match &mut self.over {

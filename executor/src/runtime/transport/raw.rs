@@ -14,6 +14,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::core::results::Text;
+
 /// A message from a server, as rmcp takes it.
 pub(crate) type Incoming = RxJsonRpcMessage<RoleClient>;
 
@@ -130,9 +132,9 @@ pub(crate) fn quoted(text: &str, typed: &Typed) -> Option<String> {
 }
 
 /// The text of a result that [`message`] or [`quoted`] let through.
-pub(crate) fn text(result: ServerResult) -> Option<Box<RawValue>> {
+pub(crate) fn text(result: ServerResult) -> Option<Text> {
     match result {
-        ServerResult::CustomResult(CustomResult(Value::String(text))) => RawValue::from_string(text).ok(),
+        ServerResult::CustomResult(CustomResult(Value::String(text))) => Some(Text::cut_out(text)),
         _ => None,
     }
 }

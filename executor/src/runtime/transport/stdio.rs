@@ -124,10 +124,14 @@ impl Waiting {
         Ok(())
     }
 
+    /// The next line, and those after it that fit into one write with it.
     fn pop(&mut self) -> Option<Vec<u8>> {
-        let line = self.lines.pop_front()?;
-        self.bytes -= line.len();
-        Some(line)
+        let mut lines = self.lines.pop_front()?;
+        while let Some(next) = self.lines.pop_front_if(|next| lines.len() + next.len() <= BUFFER) {
+            lines.extend_from_slice(&next);
+        }
+        self.bytes -= lines.len();
+        Some(lines)
     }
 }
 
@@ -189,8 +193,8 @@ async fn drain<W: AsyncWrite + Unpin>(waiting: &Mutex<Waiting>, pipe: &mut Optio
     let Some(writer) = pipe else { return Err(std::io::ErrorKind::BrokenPipe.into()) };
     loop {
         let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let Some(line) = next else { return writer.flush().await };
-        writer.write_all(&line).await?;
+        let Some(lines) = next else { return writer.flush().await };
+        writer.write_all(&lines).await?;
     }
 }
 

@@ -77,6 +77,7 @@ pub(super) async fn read<T: DeserializeOwned>(
 mod tests {
     use super::super::message::{Answer, Request};
     use super::*;
+    use crate::core::results::Text;
 
     async fn said(line: &[u8], max: usize) -> Result<Request, LineError> {
         read(&mut &line[..], max).await
@@ -95,7 +96,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_result_keeps_its_text_and_stays_on_a_line() {
-        let result = RawValue::from_string("{\n  \"n\": 1.50\r\n}".to_owned()).unwrap();
+        let result = Text::new("{\n  \"n\": 1.50\r\n}".to_owned()).unwrap();
         let mut line = Vec::new();
         write(&mut line, &Answer::Result(result)).await.unwrap();
         assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);

@@ -1,9 +1,9 @@
 //! What is asked and answered on a control socket.
 
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use crate::core::results::Text;
 use crate::core::status::{McpStatus, PlanStatus, ServerStatus};
 
 /// The version of these messages. One that isn't this is answered with a sentence and nothing else.
@@ -52,7 +52,7 @@ pub enum Answer {
     /// What became of the files.
     Reload(Box<Reload>),
     /// A call's result, as the protocol writes it.
-    Result(Box<RawValue>),
+    Result(Text),
     /// What was asked for was not done, and why: a call that was denied or failed.
     Refused(String),
     /// The question makes no sense here, and why.

@@ -1,50 +1,44 @@
 //! One client's requests → decisions of `core` and calls of the executor.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use mcplan_compiler::json;
 use rmcp::ErrorData;
 use rmcp::RoleServer;
 use rmcp::ServerHandler;
 use rmcp::model::{
     CustomRequest, CustomResult, DiscoverResult, ErrorCode, Implementation, InitializeRequestParams, InitializeResult,
-    ProgressNotificationParam, ProgressToken, ProtocolVersion, ServerCapabilities, ServerConfig, ServerNotification,
-    SubscriptionFilter, ToolListChangedNotification,
+    ProtocolVersion, ServerCapabilities, ServerConfig, ServerNotification, SubscriptionFilter,
+    ToolListChangedNotification,
 };
 use rmcp::service::{Peer, RequestContext, SubscriptionContext};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tokio::sync::{OnceCell, Semaphore, mpsc, watch};
+use tokio::sync::{OnceCell, Semaphore, watch};
 
+use super::call::{Asker, CallParams};
 use super::listing::{ListWatch, digest, locked};
-use super::wire::PASSED;
+use super::wire::{PASSED, one_line};
 use crate::core::caller::Caller;
 use crate::core::era;
-use crate::core::gate::{Allowed, Asked, Call};
-use crate::core::meta::{Search, search_text, text_result};
 use crate::core::prompt::Mode;
-use crate::core::results;
-use crate::core::session::{Disclosure, DisclosureSetting, Session};
-use crate::core::snapshot::{CALL_TOOL, SEARCH_TOOL, Snapshot};
+use crate::core::results::Text;
+use crate::core::session::{DisclosureSetting, Session};
+use crate::core::snapshot::Snapshot;
 use crate::event::Event;
-use crate::runtime::connection::{CallError as ConnectionError, Progress};
-use crate::runtime::executor::{CallError, Executor};
-use crate::serve::allow::allow;
+use crate::runtime::executor::Executor;
 
 /// Most tools on one page, and most bytes: only beyond both is there a cursor, since many clients read one page.
 const PAGE_TOOLS: usize = 1000;
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// Most calls of one session that are in flight; who comes after them is told that it is busy.
-const CALLS_MAX: usize = 128;
-/// Progress notices of one call that may wait for a slow client; more are left out.
-const PROGRESS_WAITING: usize = 64;
+pub(super) const CALLS_MAX: usize = 128;
 
 /// One client's session.
 #[derive(Clone)]
 pub(super) struct Handler {
     pub(super) executor: Executor,
-    disclosure: DisclosureSetting,
+    pub(super) disclosure: DisclosureSetting,
     session: Arc<Mutex<Session>>,
     pub(super) promotions: Arc<watch::Sender<u64>>,
     /// Digest of the list that a client with a session has or was told to read again; `None` before its first list.
@@ -52,20 +46,15 @@ pub(super) struct Handler {
     /// Whether the first list or search has waited for servers that are being connected.
     waited: Arc<OnceCell<()>>,
     /// The calls that may still begin.
-    calls: Arc<Semaphore>,
+    pub(super) calls: Arc<Semaphore>,
+    /// The client, once it has a session.
+    client: Arc<OnceLock<Peer<RoleServer>>>,
 }
 
 #[derive(Deserialize)]
 struct ListParams {
     #[serde(default)]
     cursor: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct CallParams {
-    name: String,
-    #[serde(default)]
-    arguments: Option<Map<String, Value>>,
 }
 
 impl Handler {
@@ -80,16 +69,22 @@ impl Handler {
             known: Arc::default(),
             waited: Arc::default(),
             calls: Arc::new(Semaphore::new(CALLS_MAX)),
+            client: Arc::default(),
         }
     }
 
     /// This moment as the session sees it.
-    fn snapshot(&self) -> Arc<Snapshot> {
+    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
         self.session().sees(&self.executor.view().snapshot)
     }
 
-    fn session(&self) -> MutexGuard<'_, Session> {
+    pub(super) fn session(&self) -> MutexGuard<'_, Session> {
         locked(&self.session)
+    }
+
+    /// The client, once it has a session.
+    pub(super) fn client(&self) -> Option<&Peer<RoleServer>> {
+        self.client.get()
     }
 
     /// Whether the client speaks a revision without initialize.
@@ -113,7 +108,7 @@ impl Handler {
     }
 
     /// Many clients list once only, so the first list waits until servers are known; after that nothing waits.
-    async fn wait_once(&self) {
+    pub(super) async fn wait_once(&self) {
         self.waited.get_or_init(|| self.executor.settled()).await;
     }
 
@@ -129,7 +124,7 @@ impl Handler {
         listed
     }
 
-    async fn list(&self, params: ListParams, stateless: bool) -> Result<String, ErrorData> {
+    async fn list(&self, params: ListParams, stateless: bool) -> Result<Text, ErrorData> {
         self.wait_once().await;
         let listed = self.listed(stateless, params.cursor.is_none());
         let from = match params.cursor.as_deref().map(str::parse::<usize>) {
@@ -146,146 +141,9 @@ impl Handler {
         let page: Vec<_> = page.map(String::as_str).collect();
         let next = from + page.len();
         let cursor = if next < listed.len() { format!(",\"nextCursor\":\"{next}\"") } else { String::new() };
-        let result = format!("{{\"tools\":[{}]{cursor}}}", page.join(","));
-        Ok(if stateless { era::for_stateless(&result, true) } else { result })
+        let result = Text::cut_out(format!("{{\"tools\":[{}]{cursor}}}", page.join(",")));
+        Ok(if stateless { era::for_stateless(result, true) } else { result })
     }
-
-    async fn call(&self, params: CallParams, context: &RequestContext<RoleServer>) -> Result<String, ErrorData> {
-        let stateless = self.is_stateless(&context.peer);
-        let arguments = params.arguments.unwrap_or_default();
-        let in_flight = self.calls.try_acquire();
-        let result = match params.name.as_str() {
-            _ if in_flight.is_err() => text_result(&busy(), true),
-            SEARCH_TOOL if self.offers_own() => self.search(&arguments, stateless).await,
-            CALL_TOOL if self.offers_own() => match inner_call(&arguments) {
-                Ok((name, arguments)) => self.call_tool(name, arguments, context).await?,
-                Err(wrong) => text_result(&wrong, true),
-            },
-            _ => self.call_tool(params.name, arguments, context).await?,
-        };
-        Ok(if stateless { era::for_stateless(&result, false) } else { era::for_session(&result) })
-    }
-
-    fn offers_own(&self) -> bool {
-        self.executor.view().snapshot.can_defer() && self.disclosure != DisclosureSetting::Always(Disclosure::All)
-    }
-
-    async fn search(&self, arguments: &Map<String, Value>, stateless: bool) -> String {
-        let default = self.executor.view().snapshot.plan.search.limit;
-        let search = match Search::from_arguments(arguments, default) {
-            Ok(search) => search,
-            Err(wrong) => return text_result(&wrong, true),
-        };
-        self.wait_once().await;
-        let snapshot = self.snapshot();
-        let mode = self.disclosure.for_client(stateless);
-        let hits: Vec<_> = snapshot
-            .catalog
-            .search(&search.queries, search.server.as_deref(), search.limit)
-            .into_iter()
-            .map(|(tool, _)| tool)
-            .collect();
-        Event::SearchQueried { query: search.queries.join(" | "), match_count: hits.len() }.log();
-        if mode == Disclosure::Promote {
-            let names = hits.iter().filter(|tool| tool.deferred).map(|tool| tool.exposed.as_str());
-            let promotion = self.session().promote(names);
-            for tool in &promotion.added {
-                Event::ToolPromoted { tool: tool.clone() }.log();
-            }
-            if promotion.changed() {
-                self.promotions.send_modify(|version| *version += 1);
-            }
-        }
-        text_result(&search_text(&snapshot, &search, &hits, mode), false)
-    }
-
-    async fn call_tool(
-        &self,
-        name: String,
-        arguments: Map<String, Value>,
-        context: &RequestContext<RoleServer>,
-    ) -> Result<String, ErrorData> {
-        let asked = Asked { name, arguments, meta: passed_meta(context) };
-        let (snapshot, allowed) = self.allow(asked).await?;
-        let token = context.meta.get_progress_token();
-        let (progress, forwarded) = forward(token, context.peer.clone());
-        let called = self.executor.call(&allowed, progress, context.ct.clone());
-        let (result, ()) = tokio::join!(called, forwarded);
-        match result {
-            Ok(result) => {
-                self.note_success(&snapshot, allowed.get(), &result);
-                Ok(result.get().to_owned())
-            }
-            Err(CallError::Connection(ConnectionError::Server { code, message, data, .. })) => {
-                Err(ErrorData::new(ErrorCode(code), message, data))
-            }
-            Err(CallError::Denied(denied)) => Err(ErrorData::invalid_params(denied.to_string(), None)),
-            // The tool may work the next time, so the model is told rather than the client alone.
-            Err(error) => Ok(text_result(&error.to_string(), true)),
-        }
-    }
-
-    async fn allow(&self, asked: Asked) -> Result<(Arc<Snapshot>, Allowed<Call>), ErrorData> {
-        let allowed = allow(&self.executor, asked, |snapshot| self.session().sees(snapshot)).await;
-        allowed.map_err(|denied| ErrorData::invalid_params(denied.to_string(), None))
-    }
-
-    /// A direct call whose result is no error promotes.
-    fn note_success(&self, snapshot: &Snapshot, call: &Call, result: &serde_json::value::RawValue) {
-        let Some(tool) = snapshot.catalog.tool(call.exposed.as_str()).filter(|tool| tool.deferred) else { return };
-        if !results::is_error(result) && self.session().called(tool) {
-            Event::ToolPromoted { tool: call.exposed.to_string() }.log();
-            self.promotions.send_modify(|version| *version += 1);
-        }
-    }
-}
-
-fn busy() -> String {
-    format!("this session has {CALLS_MAX} calls in flight, which is the most; try again when some of them have ended")
-}
-
-/// What `call_mcp_tool` is to call.
-fn inner_call(arguments: &Map<String, Value>) -> Result<(String, Map<String, Value>), String> {
-    let Some(Value::String(name)) = arguments.get("name") else {
-        return Err(format!("`name` takes the name of a tool, as {SEARCH_TOOL} gave it"));
-    };
-    let inner = match arguments.get("arguments") {
-        None | Some(Value::Null) => Map::new(),
-        Some(Value::Object(inner)) => inner.clone(),
-        // Some models write the object as a text; what it means is plain.
-        Some(Value::String(text)) => serde_json::from_str(text)
-            .map_err(|error| format!("`arguments` takes an object; this text is no JSON object: {error}"))?,
-        Some(_) => return Err("`arguments` takes an object".to_owned()),
-    };
-    Ok((name.clone(), inner))
-}
-
-/// The client's `_meta` as far as it belongs to the call and not to the connection.
-fn passed_meta(context: &RequestContext<RoleServer>) -> Map<String, Value> {
-    let Ok(Value::Object(mut meta)) = serde_json::to_value(&context.meta) else { return Map::new() };
-    meta.retain(|key, _| key != "progressToken" && !key.starts_with("io.modelcontextprotocol/"));
-    meta
-}
-
-/// Where a call's progress goes: to the client under its own token, in order, as long as the call lasts.
-fn forward(
-    token: Option<ProgressToken>,
-    peer: Peer<RoleServer>,
-) -> (Option<mpsc::Sender<Progress>>, impl Future<Output = ()>) {
-    let (sender, mut receiver) = mpsc::channel::<Progress>(PROGRESS_WAITING);
-    let wanted = token.is_some();
-    let forwarded = async move {
-        let Some(token) = token else { return };
-        while let Some(progress) = receiver.recv().await {
-            let mut param = ProgressNotificationParam::new(token.clone(), progress.progress);
-            param.total = progress.total;
-            param.message = progress.message;
-            if peer.notify_progress(param).await.is_err() {
-                return;
-            }
-        }
-    };
-    (wanted.then_some(sender), forwarded)
 }
 
 impl ServerHandler for Handler {
@@ -303,6 +161,8 @@ impl ServerHandler for Handler {
     ) -> Result<InitializeResult, ErrorData> {
         context.peer.set_peer_info(request.clone());
         let mut result = self.negotiate_initialize(&request)?;
+        // Only the first can be: a connection has one client.
+        let _client = self.client.set(context.peer);
         result.instructions = self.instructions();
         Ok(result)
     }
@@ -329,11 +189,14 @@ impl ServerHandler for Handler {
                 let params = serde_json::from_value(params).map_err(wrong)?;
                 self.list(params, self.is_stateless(&context.peer)).await?
             }
-            Some("tools/call") => self.call(serde_json::from_value(params).map_err(wrong)?, &context).await?,
+            Some("tools/call") => {
+                let params: CallParams = serde_json::from_value(params).map_err(wrong)?;
+                let asker = Asker { peer: context.peer.clone(), cancel: context.ct.clone() };
+                self.call(params.with_meta(&context), &asker).await?
+            }
             _ => return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None)),
         };
-        let text = if text.contains(['\n', '\r']) { json::compact(&text) } else { text };
-        Ok(CustomResult(Value::String(text)))
+        Ok(CustomResult(Value::String(one_line(text))))
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
@@ -355,5 +218,20 @@ impl ServerHandler for Handler {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::runtime::connection::Context;
+    use crate::runtime::program::tests::program;
+
+    /// A session with an executor that has no servers.
+    pub(in crate::serve::mcp) fn handler() -> Handler {
+        let (executor, _task) = Executor::start(program("mcp_servers: []"), Context::new(BTreeMap::new(), "/"));
+        Handler::new(executor, DisclosureSetting::Auto, Caller::lead())
     }
 }

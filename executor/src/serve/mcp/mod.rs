@@ -1,8 +1,10 @@
 //! The executor as one MCP server.
 //!
-//! rmcp keeps lifecycle, requests and cancellation; what servers said goes out as text, past its types (`wire`).
+//! rmcp keeps lifecycle, requests and cancellation; what servers said goes out as text, past its types (`wire`), calls past rmcp altogether where that is safe (`lane`).
 
+mod call;
 mod handler;
+mod lane;
 mod listing;
 mod wire;
 
@@ -58,7 +60,8 @@ where
 {
     let handler = Handler::new(executor, disclosure, caller);
     let (requests, halt) = (TaskTracker::new(), CancellationToken::new());
-    let transport = wire::Wire::new(reader, writer, requests.clone(), stop.clone());
+    let lane = lane::Lane::new(handler.clone(), requests.clone());
+    let transport = wire::Wire::new(reader, writer, lane, requests.clone(), stop.clone());
     let _drain = AbortOnDrop(tokio::spawn(drain(stop, requests, halt.clone())));
     let running = match handler.clone().serve_with_ct(transport, halt).await {
         Ok(running) => running,

@@ -1,10 +1,14 @@
 //! Lines ↔ rmcp's messages. `tools/list` and `tools/call` go in as custom requests, so that their results can go out as
-//! the text they are.
+//! the text they are; calls of a client with a session go by [`Lane`] and never reach rmcp.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, PoisonError};
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use mcplan_compiler::json;
 
 use rmcp::RoleServer;
 use rmcp::model::{ClientNotification, ClientRequest, CustomResult, JsonRpcMessage, RequestId, ServerResult};
@@ -19,13 +23,16 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use super::lane::{Batch, Lane, Taken};
+use crate::core::results::Text;
 use crate::runtime::transport::MESSAGE_MAX;
 use crate::runtime::transport::line::{Line, Lines};
 
 /// What a request of this kind is called on its way through rmcp.
 pub(super) const PASSED: &str = "mcplan/";
 /// Requests whose results are text.
-const METHODS: [&str; 2] = ["tools/list", "tools/call"];
+const METHODS: [&str; 2] = ["tools/list", TOOLS_CALL];
+const TOOLS_CALL: &str = "tools/call";
 /// Said of a message beyond [`MESSAGE_MAX`].
 const TOO_LONG: &str = "the message is longer than 16 MiB";
 
@@ -43,6 +50,10 @@ struct Envelope<'a> {
 pub(super) struct Wire<R, W> {
     lines: Lines<BufReader<R>>,
     writer: Arc<Mutex<W>>,
+    lane: Lane,
+    /// Answers of the lane, and those of them that are being written.
+    ready: Batch,
+    writing: Option<BoxFuture<'static, io::Result<()>>>,
     in_flight: InFlight,
     requests: TaskTracker,
     stop: CancellationToken,
@@ -58,10 +69,13 @@ fn forget(in_flight: &InFlight, id: &RequestId) {
 impl<R: AsyncRead + Unpin, W> Wire<R, W> {
     /// Each request holds a token of `requests` until its answer is written. Once `stop` is cancelled, nothing more is
     /// read; the end of the stream cancels it.
-    pub(super) fn new(reader: R, writer: W, requests: TaskTracker, stop: CancellationToken) -> Self {
+    pub(super) fn new(reader: R, writer: W, lane: Lane, requests: TaskTracker, stop: CancellationToken) -> Self {
         Self {
             lines: Lines::new(BufReader::with_capacity(64 * 1024, reader), MESSAGE_MAX),
             writer: Arc::new(Mutex::new(writer)),
+            lane,
+            ready: Batch::default(),
+            writing: None,
             in_flight: InFlight::default(),
             requests,
             stop,
@@ -75,7 +89,7 @@ where
     W: AsyncWrite + Unpin + Send + 'static,
 {
     /// A call that the client takes back is answered by nobody.
-    fn note(&self, message: &RxJsonRpcMessage<RoleServer>) {
+    fn note(&mut self, message: &RxJsonRpcMessage<RoleServer>) {
         match message {
             // A subscription lasts as long as the client.
             JsonRpcMessage::Request(request) if matches!(request.request, ClientRequest::CustomRequest(_)) => {
@@ -87,6 +101,7 @@ where
                     && let Some(id) = &cancelled.params.request_id
                 {
                     forget(&self.in_flight, id);
+                    self.lane.cancel(id);
                 }
             }
             _ => {}
@@ -158,11 +173,23 @@ where
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
+            if self.writing.is_none() && !self.ready.is_empty() {
+                let batch = std::mem::take(&mut self.ready);
+                self.writing = Some(deliver(self.writer.clone(), batch).boxed());
+            }
             let stop = self.stop.clone();
             let line = tokio::select! {
                 biased;
-                () = stop.cancelled() => std::future::pending().await,
-                line = self.lines.next() => line,
+                written = written(&mut self.writing) => {
+                    self.writing = None;
+                    if let Err(error) = written {
+                        tracing::debug!("the client takes no answers any more: {error}");
+                    }
+                    continue;
+                }
+                () = self.lane.answers(&mut self.ready) => continue,
+                line = self.lines.next(), if !stop.is_cancelled() => line,
+                () = stop.cancelled(), if !stop.is_cancelled() => continue,
             };
             let line = match line {
                 Some(Line::Whole(line)) => line,
@@ -179,8 +206,9 @@ where
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            match from_client(&line) {
-                Ok(message) => {
+            match from_client(&line, |id, params| self.lane.take(id, params)) {
+                Ok(None) => {}
+                Ok(Some(message)) => {
                     self.note(&message);
                     return Some(message);
                 }
@@ -204,7 +232,11 @@ enum Refused {
     Silently(String),
 }
 
-fn from_client(line: &[u8]) -> Result<RxJsonRpcMessage<RoleServer>, Refused> {
+/// The message of a line; nothing for a call that `take` took in.
+fn from_client(
+    line: &[u8],
+    take: impl FnOnce(&RequestId, &str) -> Taken,
+) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Refused> {
     let refuse = |id: Option<&RequestId>, code, message: String| {
         let id = id.and_then(|id| serde_json::to_value(id).ok()).unwrap_or(Value::Null);
         Err(Refused::Answer { id, code, message })
@@ -220,16 +252,25 @@ fn from_client(line: &[u8]) -> Result<RxJsonRpcMessage<RoleServer>, Refused> {
     };
     let passed = envelope.method.as_deref().filter(|method| envelope.id.is_some() && METHODS.contains(method));
     let Some(method) = passed else {
-        return serde_json::from_slice(line).or_else(|error| match (&envelope.id, envelope.method.as_deref()) {
-            (None, Some(method)) => Err(Refused::Silently(format!("{method} can't be read: {error}"))),
-            (id, Some(method)) => refuse(id.as_ref(), -32602, format!("{method} can't be read: {error}")),
-            (id, None) => refuse(id.as_ref(), -32600, format!("not a JSON-RPC message: {error}")),
+        return serde_json::from_slice(line).map(Some).or_else(|error| {
+            match (&envelope.id, envelope.method.as_deref()) {
+                (None, Some(method)) => Err(Refused::Silently(format!("{method} can't be read: {error}"))),
+                (id, Some(method)) => refuse(id.as_ref(), -32602, format!("{method} can't be read: {error}")),
+                (id, None) => refuse(id.as_ref(), -32600, format!("not a JSON-RPC message: {error}")),
+            }
         });
     };
     let params = envelope.params.map_or("{}", RawValue::get);
+    if let (TOOLS_CALL, Some(id)) = (method, &envelope.id) {
+        match take(id, params) {
+            Taken::Here => return Ok(None),
+            Taken::InUse => return refuse(Some(id), -32600, format!("the id {id} is that of a request in flight")),
+            Taken::No => {}
+        }
+    }
     let body = format!(r#"{{"method":"{PASSED}{method}","params":{params}}}"#);
     match (serde_json::from_str(&body), envelope.id) {
-        (Ok(request), Some(id)) => Ok(JsonRpcMessage::request(ClientRequest::CustomRequest(request), id)),
+        (Ok(request), Some(id)) => Ok(Some(JsonRpcMessage::request(ClientRequest::CustomRequest(request), id))),
         (Err(error), id) => refuse(id.as_ref(), -32602, format!("{method} can't be read: {error}")),
         (Ok(_), None) => refuse(None, -32600, "a request needs an id".to_owned()),
     }
@@ -240,10 +281,43 @@ fn to_client(message: &TxJsonRpcMessage<RoleServer>) -> io::Result<Vec<u8>> {
     if let JsonRpcMessage::Response(response) = message
         && let ServerResult::CustomResult(CustomResult(Value::String(text))) = &response.result
     {
-        let id = serde_json::to_string(&response.id)?;
-        return Ok(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{text}}}"#).into_bytes());
+        let mut line = head(&response.id);
+        line.reserve(text.len() + 1);
+        line.push_str(text);
+        line.push('}');
+        return Ok(line.into_bytes());
     }
     Ok(serde_json::to_vec(message)?)
+}
+
+/// A line with an answer, as far as its result.
+pub(super) fn head(id: &RequestId) -> String {
+    // An id that was read is a number or a text, and those can be written.
+    let id = serde_json::to_string(id).unwrap_or_default();
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"#)
+}
+
+/// A result on one line.
+pub(super) fn one_line(result: Text) -> String {
+    let is_broken = memchr::memchr2(b'\n', b'\r', result.get().as_bytes()).is_some();
+    if is_broken { json::compact(result.get()) } else { result.into_string() }
+}
+
+/// Waits for answers that are being written; for ever while none are.
+async fn written(writing: &mut Option<BoxFuture<'static, io::Result<()>>>) -> io::Result<()> {
+    match writing {
+        Some(writing) => writing.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Writes answers, which are in flight as long as that takes.
+async fn deliver<W: AsyncWrite + Unpin>(writer: Arc<Mutex<W>>, batch: Batch) -> io::Result<()> {
+    let mut writer = writer.lock().await;
+    for chunk in &batch.chunks {
+        writer.write_all(chunk).await?;
+    }
+    writer.flush().await
 }
 
 #[cfg(test)]
@@ -251,7 +325,7 @@ mod tests {
     use super::*;
 
     fn method(line: &str) -> String {
-        match from_client(line.as_bytes()) {
+        match from_client(line.as_bytes(), |_, _| Taken::No).map(Option::unwrap) {
             Ok(JsonRpcMessage::Request(request)) => match request.request {
                 ClientRequest::CustomRequest(request) => request.method,
                 other => format!("{other:?}").split('(').next().unwrap_or_default().to_owned(),
@@ -272,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_line_that_is_no_message_is_answered() {
-        let refused = |line: &str| match from_client(line.as_bytes()).unwrap_err() {
+        let refused = |line: &str| match from_client(line.as_bytes(), |_, _| Taken::No).unwrap_err() {
             Refused::Answer { id, code, .. } => (id, code),
             silent => panic!("{silent:?}"),
         };
@@ -285,14 +359,15 @@ mod tests {
     #[test]
     fn a_notification_is_never_answered() {
         let bad = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":[]}}"#;
-        assert!(!matches!(from_client(bad.as_bytes()), Err(Refused::Answer { .. })));
+        assert!(!matches!(from_client(bad.as_bytes(), |_, _| Taken::No), Err(Refused::Answer { .. })));
     }
 
     #[tokio::test]
     async fn a_request_is_in_flight_until_its_answer_is_written_and_nothing_is_read_after_stop() {
         let (mut client, reader) = tokio::io::duplex(1 << 16);
         let (requests, stop) = (TaskTracker::new(), CancellationToken::new());
-        let mut wire = Wire::new(reader, tokio::io::sink(), requests.clone(), stop.clone());
+        let lane = Lane::new(super::super::handler::tests::handler(), requests.clone());
+        let mut wire = Wire::new(reader, tokio::io::sink(), lane, requests.clone(), stop.clone());
         let call = |id| {
             format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\"params\":{{\"name\":\"x\"}}}}\n")
         };
