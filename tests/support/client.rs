@@ -39,6 +39,8 @@ pub struct Client {
     threads: Vec<JoinHandle<()>>,
     next: u64,
     era: Era,
+    /// What it says that it can do.
+    pub capabilities: Value,
 }
 
 impl Client {
@@ -86,13 +88,13 @@ impl Client {
         });
         let stdin = child.stdin.take();
         let threads = vec![read_out, read_err];
-        Self { child, stdin, stdout, waiting: VecDeque::new(), stderr, threads, next: 0, era }
+        Self { child, stdin, stdout, waiting: VecDeque::new(), stderr, threads, next: 0, era, capabilities: json!({}) }
     }
 
     /// The handshake of the older revisions; gives its result.
     pub fn initialize(&mut self, version: &str) -> Value {
         let params = json!({
-            "protocolVersion": version, "capabilities": {}, "clientInfo": { "name": "test", "version": "1" },
+            "protocolVersion": version, "capabilities": self.capabilities, "clientInfo": { "name": "test", "version": "1" },
         });
         let result = self.request("initialize", params);
         self.line(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }).to_string());
@@ -113,7 +115,7 @@ impl Client {
             let meta = json!({
                 "io.modelcontextprotocol/protocolVersion": "2026-07-28",
                 "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
-                "io.modelcontextprotocol/clientCapabilities": {},
+                "io.modelcontextprotocol/clientCapabilities": self.capabilities,
             });
             match params.get_mut("_meta").and_then(Value::as_object_mut) {
                 Some(own) => own.extend(meta.as_object().unwrap().clone()),

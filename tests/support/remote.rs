@@ -1,5 +1,5 @@
 //! A remote server in the test's own process, of each transport and era. It lists named tools; `echo` gives its arguments
-//! back, `become` lists others from then on and says so.
+//! back, `become` lists others from then on and says so, `ask` wants an answer before it gives a result (2026-07-28).
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -102,6 +102,11 @@ impl Remote {
         entry
     }
 
+    /// Has these tools from now on, without a word.
+    pub fn lists(&self, tools: &[&str]) {
+        *self.shared.tools.lock().unwrap() = tools.iter().map(|tool| (*tool).to_owned()).collect();
+    }
+
     /// How many messages of this method came.
     pub fn count(&self, method: &str) -> usize {
         self.shared.seen.lock().unwrap().iter().filter(|message| message["method"] == method).count()
@@ -173,7 +178,12 @@ impl Shared {
                 let _gone = open.say.send(notice);
             }
         }
-        json!({ "content": [{ "type": "text", "text": arguments.to_string() }] })
+        if params["name"] == "ask" && params.get("inputResponses").is_none() {
+            let question = json!({ "method": arguments["method"], "params": arguments["params"] });
+            return json!({ "resultType": "input_required", "requestState": "opaque", "inputRequests": { "k": question } });
+        }
+        let said = params.get("inputResponses").filter(|_| params["requestState"] == "opaque").unwrap_or(arguments);
+        json!({ "content": [{ "type": "text", "text": said.to_string() }] })
     }
 }
 

@@ -52,7 +52,7 @@ pub fn main() {
         script["all"] = json!(all);
     }
     let out = std::fs::OpenOptions::new().write(true).open("/dev/fd/3").unwrap();
-    Server { out: Arc::new(Mutex::new(out)), tools: tools(&script), script }.serve();
+    Server { out: Arc::new(Mutex::new(out)), tools: tools(&script), script, asking: None }.serve();
     std::process::exit(0);
 }
 
@@ -109,6 +109,8 @@ struct Server {
     out: Arc<Mutex<File>>,
     script: Value,
     tools: Vec<String>,
+    /// The call that waits for the answer to a question.
+    asking: Option<Value>,
 }
 
 fn say(out: &Mutex<File>, text: &str) {
@@ -202,6 +204,11 @@ impl Server {
                 self.act(&name, id, &message["params"]);
             }
             _ if id.is_null() => {}
+            "" => {
+                let Some(call) = self.asking.take() else { return };
+                let said = message.get("result").or_else(|| message.get("error")).unwrap_or(&Value::Null);
+                answer(&self.out, &call, &text_result(&said.to_string()));
+            }
             _ => say(
                 &self.out,
                 &json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32601, "message": "no such method" } })
@@ -262,6 +269,12 @@ impl Server {
                 &json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32050, "message": arguments["say"], "data": 1.5 } })
                     .to_string(),
             ),
+            // Answers with what it was answered.
+            "ask" => {
+                self.asking = Some(id.clone());
+                let question = json!({ "jsonrpc": "2.0", "id": "q", "method": arguments["method"], "params": arguments["params"] });
+                say(&out, &question.to_string());
+            }
             "say" => {
                 let text = arguments["text"].as_str().unwrap();
                 let _ = writeln!(std::io::stderr(), "{text}");

@@ -7,7 +7,6 @@ use mcplan_compiler::name::ServerName;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant};
-use tokio_util::sync::CancellationToken;
 
 use super::ask::{self, OneOf};
 use super::project::{Project, Which};
@@ -44,7 +43,7 @@ pub(super) struct CallCommand {
 
 impl CallCommand {
     pub(super) fn run(&self, which: &Which) -> anyhow::Result<Outcome> {
-        let asked = Asked { name: self.tool.clone(), arguments: self.arguments()?, meta: Map::new() };
+        let asked = Asked { name: self.tool.clone(), arguments: self.arguments()?, ..Asked::default() };
         let project = ask::project(which)?;
         if let Some(answer) = until_signal(self.of.ask_any(&project, &self.request(&asked)))?? {
             return self.answered(answer);
@@ -179,7 +178,7 @@ async fn call_one(
     let catalog = Catalog::build(plan, &listings).narrowed(plan, caller);
     let result = match gate(&catalog, asked) {
         Err(denied) => Err(Failed::Denied(denied)),
-        Ok(allowed) => match connection.call(&allowed, None, CancellationToken::new()).await {
+        Ok(allowed) => match connection.call(&allowed, connection::Client::default()).await {
             Err(error) => Err(failed(error.to_string())),
             Ok(result) => {
                 let tool = allowed.get().exposed.as_str();
@@ -201,7 +200,7 @@ async fn call_among_all(project: &Project, program: Program, caller: &Caller, as
     let result = match gate(&snapshot.catalog.narrowed(&snapshot.plan, caller), asked) {
         Err(denied) => Err(Failed::Denied(denied)),
         Ok(allowed) => executor
-            .call(&allowed, None, CancellationToken::new())
+            .call(&allowed, connection::Client::default())
             .await
             .map_err(|error| Failed::NoResult(error.to_string())),
     };

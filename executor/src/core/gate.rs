@@ -16,6 +16,8 @@ pub struct Asked {
     pub arguments: Map<String, Value>,
     /// The request's `_meta`, without the keys that belong to the connection to the agent.
     pub meta: Map<String, Value>,
+    /// Further parameters: answers to what the server asked in place of a result (2026-07-28).
+    pub input: Map<String, Value>,
 }
 
 /// One tool call, under the names that both sides use.
@@ -33,6 +35,8 @@ pub struct Call {
     pub arguments: Map<String, Value>,
     /// The request's `_meta` without the keys that belong to the connection to the agent.
     pub meta: Map<String, Value>,
+    /// Further parameters: answers to what the server asked in place of a result (2026-07-28).
+    pub input: Map<String, Value>,
 }
 
 /// An operation that passed the gate.
@@ -88,6 +92,7 @@ pub fn gate(catalog: &Catalog, asked: Asked) -> Result<Allowed<Call>, Denied> {
         exposed: tool.exposed.clone(),
         arguments: asked.arguments,
         meta: asked.meta,
+        input: asked.input,
     }))
 }
 

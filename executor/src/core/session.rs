@@ -83,6 +83,11 @@ impl Session {
         Self { caller, activation: Activation::new(promote_limit), narrowed: None }
     }
 
+    /// The directory that the session works in.
+    pub fn workspace(&self) -> Option<String> {
+        self.caller.workspace.clone()
+    }
+
     /// The moment as this session's caller sees it.
     pub fn sees(&mut self, snapshot: &Arc<Snapshot>) -> Arc<Snapshot> {
         if self.caller.sees_all(&snapshot.plan) {

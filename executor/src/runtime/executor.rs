@@ -8,9 +8,8 @@ use mcplan_compiler::name::ServerName;
 use mcplan_compiler::plan::Operation;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
-use super::connection::{self, Context, Progress};
+use super::connection::{self, Client, Context};
 use super::program::Program;
 use super::server::Until;
 use super::supervisor::{Message, Reloaded, Supervisor};
@@ -137,14 +136,9 @@ impl Executor {
     ///
     /// # Errors
     /// Why there is no result; a result that is an error of the tool's is a result.
-    pub async fn call(
-        &self,
-        call: &Allowed<Call>,
-        progress: Option<mpsc::Sender<Progress>>,
-        cancel: CancellationToken,
-    ) -> Result<Text, CallError> {
+    pub async fn call(&self, call: &Allowed<Call>, client: Client) -> Result<Text, CallError> {
         let began = Instant::now();
-        let result = self.call_within_plan(call, progress, cancel).await;
+        let result = self.call_within_plan(call, client).await;
         if let Err(CallError::Denied(denied)) = &result {
             Event::from(denied).log();
         }
@@ -167,20 +161,16 @@ impl Executor {
         result
     }
 
-    async fn call_within_plan(
-        &self,
-        call: &Allowed<Call>,
-        progress: Option<mpsc::Sender<Progress>>,
-        cancel: CancellationToken,
-    ) -> Result<Text, CallError> {
+    async fn call_within_plan(&self, call: &Allowed<Call>, client: Client) -> Result<Text, CallError> {
         let reached = tokio::select! {
             reached = self.reach(call.get()) => reached?,
-            () = cancel.cancelled() => {
+            () = client.cancel.cancelled() => {
                 return Err(connection::CallError::Cancelled { server: call.get().server.clone() }.into());
             }
         };
-        let stop = cancel.child_token();
-        let mut made = std::pin::pin!(reached.connection.call(call, progress, stop.clone()));
+        let stop = client.cancel.child_token();
+        let client = Client { cancel: stop.clone(), ..client };
+        let mut made = std::pin::pin!(reached.connection.call(call, client));
         let denied = self.denied(call.get());
         tokio::select! {
             biased;

@@ -142,13 +142,12 @@ mod tests {
     use std::time::Duration;
 
     use futures::FutureExt as _;
-    use tokio_util::sync::CancellationToken;
 
     use super::*;
     use crate::core::catalog::Catalog;
     use crate::core::catalog::tests::{listings, plan};
     use crate::core::gate::{Allowed, Asked, gate};
-    use crate::runtime::connection::Context;
+    use crate::runtime::connection::{Client, Context};
     use crate::runtime::program::tests::program;
     use crate::runtime::supervisor::CALLS_MAX;
 
@@ -164,7 +163,7 @@ mod tests {
     #[tokio::test]
     async fn a_server_has_so_many_calls_and_is_busy_for_the_next() {
         let (executor, allowed) = mute("");
-        let call = || executor.call(&allowed, None, CancellationToken::new()).boxed();
+        let call = || executor.call(&allowed, Client::default()).boxed();
         let mut waiting: Vec<_> = (0..CALLS_MAX).map(|_| call()).collect();
         assert!(waiting.iter_mut().all(|call| call.now_or_never().is_none()));
         assert_eq!(
@@ -182,7 +181,7 @@ mod tests {
     async fn a_call_waits_as_long_as_its_server_may_take() {
         let (executor, allowed) = mute(", connect: lazy, timeout_seconds: 7");
         let began = Instant::now();
-        let told = executor.call(&allowed, None, CancellationToken::new()).await.unwrap_err().to_string();
+        let told = executor.call(&allowed, Client::default()).await.unwrap_err().to_string();
         assert_eq!(began.elapsed().as_secs(), 7);
         // Whichever of the two clocks is first.
         assert!(told.contains("timeout_seconds") && told.contains("7 s"), "{told}");

@@ -1,6 +1,7 @@
 //! One request to a server, from sending to the text of its result: limits, progress, cancellation, and every way to
 //! end without one.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::RoleClient;
@@ -16,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::call_error::{CallError, Limit};
 use super::input::{self, ROUNDS_MAX, Round};
 use super::pulse::InFlight;
+use super::questions::Answers;
 use super::{Connection, Inner};
 use crate::core::era::Era;
 use crate::core::gate::{Allowed, Call};
@@ -42,11 +44,15 @@ pub(super) struct Request {
     pub(super) repeatable: bool,
 }
 
-/// A call's way to its caller.
-#[derive(Default)]
-pub(super) struct Caller {
-    pub(super) progress: Option<mpsc::Sender<Progress>>,
-    pub(super) cancel: CancellationToken,
+/// Whoever makes a call, as long as it lasts.
+#[derive(Clone, Debug, Default)]
+pub struct Client {
+    /// Where its progress goes, in the order in which it came; some is left out when the receiver is slow.
+    pub progress: Option<mpsc::Sender<Progress>>,
+    /// Cancelled when the result isn't wanted any more.
+    pub cancel: CancellationToken,
+    /// Who answers what the server asks meanwhile.
+    pub answers: Option<Arc<dyn Answers>>,
 }
 
 /// Something that a server can be asked, once the gate has allowed it.
@@ -64,7 +70,8 @@ impl Operation for Call {
 
     fn params(&self) -> Map<String, Value> {
         let arguments = Value::Object(self.arguments.clone());
-        Map::from_iter([("name".to_owned(), json!(self.tool)), ("arguments".to_owned(), arguments)])
+        let named = [("name".to_owned(), json!(self.tool)), ("arguments".to_owned(), arguments)];
+        named.into_iter().chain(self.input.clone()).collect()
     }
 
     fn meta(&self) -> Map<String, Value> {
@@ -75,24 +82,20 @@ impl Operation for Call {
 impl Connection {
     /// Calls a tool and gives its result as the server wrote it, byte for byte.
     ///
-    /// Progress goes to `progress` in the order in which it came; some is left out when the receiver is slow. A call
-    /// that ends without an answer (a limit, `cancel`, this future dropped) is cancelled at the server too.
+    /// A call that ends without an answer (a limit, the client's `cancel`, this future dropped) is cancelled at the server
+    /// too.
     ///
     /// # Errors
     /// The server's own error, or why there is no answer.
-    pub async fn call(
-        &self,
-        call: &Allowed<Call>,
-        progress: Option<mpsc::Sender<Progress>>,
-        cancel: CancellationToken,
-    ) -> Result<Text, CallError> {
-        self.send(call.get(), Caller { progress, cancel }).await
+    pub async fn call(&self, call: &Allowed<Call>, client: Client) -> Result<Text, CallError> {
+        self.send(call.get(), client).await
     }
 
-    pub(super) async fn send(&self, call: &Call, caller: Caller) -> Result<Text, CallError> {
+    pub(super) async fn send(&self, call: &Call, client: Client) -> Result<Text, CallError> {
         let limits = &self.inner.limits;
         let limits = vec![(Limit::Call, limits.call_timeout_seconds), (Limit::Idle, limits.idle_timeout_seconds)];
-        self.inner.request(Request::of(call, limits, self.inner.is_repeatable(&call.tool)), caller).await
+        let _present = self.inner.clients.enter(client.answers.clone());
+        self.inner.request(Request::of(call, limits, self.inner.is_repeatable(&call.tool)), client).await
     }
 
     /// Asks for anything but a tool call, within `request_timeout_seconds`, and gives the result as it was written. Such
@@ -107,7 +110,7 @@ impl Connection {
     ) -> Result<Text, CallError> {
         let limits = vec![(Limit::Request, self.inner.limits.request_timeout_seconds)];
         let request = Request::of(operation.get(), limits, true);
-        self.inner.request(request, Caller { progress: None, cancel }).await
+        self.inner.request(request, Client { cancel, ..Client::default() }).await
     }
 }
 
@@ -135,11 +138,15 @@ impl Drop for Flight<'_> {
 }
 
 impl Inner {
-    pub(super) async fn request(&self, mut request: Request, caller: Caller) -> Result<Text, CallError> {
+    pub(super) async fn request(&self, mut request: Request, client: Client) -> Result<Text, CallError> {
         let (begun, _in_flight) = (Instant::now(), InFlight::new(&self.in_flight));
         for _ in 0..ROUNDS_MAX {
-            let result = self.once(&request, begun, &caller).await?;
-            match if self.era == Era::Stateless { input::round(&result) } else { Round::Complete } {
+            let result = self.once(&request, begun, &client).await?;
+            let round = match self.era {
+                Era::Stateless => input::round(&result, client.answers.as_ref()).await,
+                Era::Session => Round::Complete,
+            };
+            match round {
                 Round::Complete => return Ok(result),
                 Round::Again(more) => request.params.extend(more),
                 Round::Useless(cause) => return Err(CallError::Protocol { server: self.server.clone(), cause }),
@@ -150,7 +157,7 @@ impl Inner {
     }
 
     /// One round of a request that began at `begun`.
-    async fn once(&self, request: &Request, begun: Instant, caller: &Caller) -> Result<Text, CallError> {
+    async fn once(&self, request: &Request, begun: Instant, client: &Client) -> Result<Text, CallError> {
         let (sender, heard) = mpsc::channel(PROGRESS_BUFFER);
         let mut custom = CustomRequest::new(request.method, Some(Value::Object(request.params.clone())));
         custom.extensions.insert(Watcher(sender));
@@ -161,13 +168,13 @@ impl Inner {
         let sending = self.peer.send_request_with_option(ClientRequest::CustomRequest(custom), options);
         let handle = tokio::select! {
             biased;
-            () = caller.cancel.cancelled() => return Err(CallError::Cancelled { server: self.server.clone() }),
+            () = client.cancel.cancelled() => return Err(CallError::Cancelled { server: self.server.clone() }),
             handle = sending => match handle {
                 Ok(handle) => handle,
                 Err(_) => return Err(self.lost().await),
             },
         };
-        match self.answer(handle, heard, (&request.limits, begun), caller).await? {
+        match self.answer(handle, heard, (&request.limits, begun), client).await? {
             Ok(result) => raw::text(result).ok_or_else(|| {
                 let cause = "its result isn't one of the request's kind".to_owned();
                 CallError::Protocol { server: self.server.clone(), cause }
@@ -182,7 +189,7 @@ impl Inner {
         mut handle: RequestHandle<RoleClient>,
         mut heard: mpsc::Receiver<Progress>,
         (limits, begun): (&[(Limit, f64)], Instant),
-        caller: &Caller,
+        client: &Client,
     ) -> Result<Result<rmcp::model::ServerResult, ServiceError>, CallError> {
         let mut flight = Flight { inner: self, id: Some(handle.id.clone()), reason: "the caller went away" };
         let seconds = |wanted: &[Limit]| limits.iter().find(|(limit, _)| wanted.contains(limit)).copied();
@@ -204,7 +211,7 @@ impl Inner {
                 }
                 Some(progress) = heard.recv() => {
                     quiet = at(Instant::now(), idle);
-                    if let Some(sender) = &caller.progress {
+                    if let Some(sender) = &client.progress {
                         let _ = sender.try_send(progress);
                     }
                 }
@@ -216,7 +223,7 @@ impl Inner {
                     flight.id = None;
                     return Err(self.lost().await);
                 }
-                () = caller.cancel.cancelled() => return Err(CallError::Cancelled { server: self.server.clone() }),
+                () = client.cancel.cancelled() => return Err(CallError::Cancelled { server: self.server.clone() }),
                 () = until(quiet) => {
                     let (reason, error) = fired(idle);
                     flight.reason = reason;

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, json};
 
 use super::Inner;
-use super::call::{Caller, Request};
+use super::call::{Client, Request};
 use super::call_error::{CallError, Limit};
 use super::error::Step;
 use crate::core::results::Text;
@@ -153,7 +153,7 @@ impl Inner {
             limits: vec![(Limit::Request, self.limits.request_timeout_seconds)],
             repeatable: true,
         };
-        let result = self.request(request, Caller::default()).await?;
+        let result = self.request(request, Client::default()).await?;
         Page::read(&result, list.key).map_err(|cause| CallError::Protocol { server: self.server.clone(), cause })
     }
 }

@@ -20,6 +20,7 @@ use super::call_error::CallError;
 use super::error::{ConnectError, Step};
 use super::handshake::{Refusal, Start, shake_hands};
 use super::host::Host;
+use super::questions::Clients;
 use super::steps;
 use super::{Connection, Event, Inner, call};
 use crate::core::era::Era;
@@ -102,15 +103,16 @@ impl Trial<'_> {
         let (cancels, cancelled) = mpsc::channel(1024);
         let over = CancellationToken::new();
         let is_http = self.server.launch.kind() == TransportKind::StreamableHttp;
-        let host = Host { sampling: self.server.sampling };
+        let clients = Arc::<Clients>::default();
+        let host = Host { sampling: self.server.sampling, clients: clients.clone() };
         let ready = async {
             let transport = opening.await.map_err(Failed::Opening)?;
             let mut transport = Tap::new(transport, attended.notices.clone(), attended.closed.clone());
             let step = |step| progressed.set(step);
-            let info = shake_hands(&mut transport, host, self.start, &step).await.map_err(Failed::Handshake)?;
+            let info = shake_hands(&mut transport, &host, self.start, &step).await.map_err(Failed::Handshake)?;
             attended.attempt.initialized.cancel();
             let era = Era::of(info.protocol_version.as_str()).unwrap_or(Era::Session);
-            let service = serve_directly(host, transport, Some(info));
+            let service = serve_directly(host.clone(), transport, Some(info));
             let inner = Arc::new(Inner {
                 server: self.server.name.clone(),
                 limits: self.server.limits,
@@ -121,6 +123,7 @@ impl Trial<'_> {
                 mirror: (era == Era::Stateless && is_http).then(|| attended.mirror.clone()),
                 repeatable: RwLock::default(),
                 cancels,
+                clients: clients.clone(),
                 in_flight: AtomicUsize::new(0),
                 over: over.clone(),
                 ended: OnceLock::new(),

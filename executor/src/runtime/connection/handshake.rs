@@ -94,7 +94,7 @@ enum Answer {
 /// Why it failed.
 pub(super) async fn shake_hands<T: Transport<RoleClient> + 'static>(
     transport: &mut T,
-    host: Host,
+    host: &Host,
     start: Start,
     step: &(dyn Fn(Step) + Sync),
 ) -> Result<ServerPeerInfo, Refusal> {

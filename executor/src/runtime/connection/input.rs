@@ -1,11 +1,13 @@
 //! What a server of the new era asks back: instead of a result it names what it needs, and the request is sent again with
-//! the answers. Here is nobody who could be asked, so the answers are those that [`super::host`] gives to a server of the
-//! older era.
+//! the answers: those of the client whose call it is, as far as it can be asked.
+
+use std::sync::Arc;
 
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::host::NOBODY;
+use super::host::declined;
+use super::questions::{Answers, Question, able, roots};
 use crate::core::results::Text;
 
 /// Rounds of one request before it is given up.
@@ -33,8 +35,9 @@ pub(super) enum Round {
     Useless(String),
 }
 
-/// Looks at a result of the new era.
-pub(super) fn round(result: &Text) -> Round {
+/// Looks at a result of the new era. `client` is asked what it can answer; a client of the same era that asks for it gets
+/// the questions themselves.
+pub(super) async fn round(result: &Text, client: Option<&Arc<dyn Answers>>) -> Round {
     // Most results are large, and most don't say anything of the kind.
     if !result.holds("\"resultType\"") {
         return Round::Complete;
@@ -48,17 +51,16 @@ pub(super) fn round(result: &Text) -> Round {
             return Round::Useless(format!("its result is of the type `{other}`, which isn't understood"));
         }
     }
+    let asked = needed.input_requests.values().map(|request| Question::of(request["method"].as_str()?));
+    let asked: Option<Vec<_>> = asked.collect();
+    if client.zip(asked).is_some_and(|(client, asked)| client.takes_questions(&asked)) {
+        return Round::Complete;
+    }
     let mut responses = Map::new();
     for (key, request) in needed.input_requests {
-        match request["method"].as_str() {
-            Some("roots/list") => responses.insert(key, json!({ "roots": [] })),
-            Some("elicitation/create") => {
-                responses.insert(key, json!({ "action": "decline", "_meta": { "mcplan/reason": NOBODY } }))
-            }
-            other => {
-                let other: String = other.unwrap_or("something").chars().take(60).collect();
-                return Round::Useless(format!("it asks for {other}, and nobody here can answer that"));
-            }
+        match answer(&request, client).await {
+            Ok(answer) => responses.insert(key, answer),
+            Err(why) => return Round::Useless(why),
         };
     }
     let state = needed.request_state.map(|state| ("requestState".to_owned(), state));
@@ -66,12 +68,36 @@ pub(super) fn round(result: &Text) -> Round {
     Round::Again(state.into_iter().chain(responses).collect())
 }
 
+/// The answer to one question; why there is none.
+async fn answer(request: &Value, client: Option<&Arc<dyn Answers>>) -> Result<Value, String> {
+    let method = request["method"].as_str().unwrap_or("something");
+    let refused = |why: String| {
+        let method: String = method.chars().take(60).collect();
+        format!("it asks for {method}, and {why}")
+    };
+    let Some(question) = Question::of(method) else { return Err(refused("that isn't understood".to_owned())) };
+    if question == Question::Roots {
+        return Ok(roots(client.and_then(|client| client.workspace()).as_deref()));
+    }
+    let answered = match able(client, question) {
+        Ok(client) => {
+            let params = request["params"].as_object().cloned().unwrap_or_default();
+            client.answer(question, params).await.map(Value::Object)
+        }
+        Err(nobody) => declined(question, nobody),
+    };
+    answered.map_err(|error| refused(error.message.into_owned()))
+}
+
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt as _;
+    use serde_json::json;
+
     use super::*;
 
     fn of(result: Value) -> Round {
-        round(&Text::new(result.to_string()).unwrap())
+        round(&Text::new(result.to_string()).unwrap(), None).now_or_never().unwrap()
     }
 
     #[test]

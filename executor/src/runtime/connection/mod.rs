@@ -18,6 +18,7 @@ mod launch;
 mod listen;
 mod open;
 mod pulse;
+mod questions;
 mod steps;
 
 use std::collections::{HashMap, HashSet};
@@ -37,12 +38,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use crate::runtime::transport::tap::{Kind, Progress};
-pub use call::Operation;
+pub use call::{Client, Operation};
 pub use call_error::{CallError, Limit};
 pub use context::{Context, Terms};
 pub use discover::{ITEMS_MAX, PAGES_MAX};
 pub use error::{ConnectError, Step};
 pub use open::{Attempt, connect, connect_unless, missing, program};
+pub use questions::{Answers, Question};
 pub use steps::watched;
 
 use crate::core::era::Era;
@@ -50,6 +52,7 @@ use crate::runtime::process::Exit;
 use crate::runtime::secrets::Mask;
 use crate::runtime::transport::mirror::{self, Mirror};
 use host::Host;
+use questions::Clients;
 
 /// What happens on a connection by itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -106,6 +109,8 @@ pub(super) struct Inner {
     /// Tools that may be called twice, by their own word.
     repeatable: RwLock<HashSet<String>>,
     cancels: mpsc::Sender<(RequestId, &'static str)>,
+    /// Whose calls are in flight.
+    clients: Arc<Clients>,
     /// Requests that wait for their answer.
     in_flight: AtomicUsize,
     /// Cancelled once `ended` says how.

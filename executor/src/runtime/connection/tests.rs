@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::attend::Attended;
-use super::call::Caller;
+use super::call::Client;
 use super::establish::Trial;
 use super::handshake::Start;
 use super::open::over_streams;
@@ -50,6 +50,7 @@ fn fake_server(limits: Value) -> Server {
 
 pub(super) fn tool_call(tool: &str, arguments: Value) -> Call {
     Call {
+        input: serde_json::Map::new(),
         read_only: false,
         server: ServerName::new("fake").unwrap(),
         tool: tool.to_owned(),
@@ -201,7 +202,7 @@ async fn lists_and_results_come_through_as_they_are() {
         assert_eq!(request["params"]["_meta"]["traceparent"], "00-1");
         fake.answer(&request, ODD).await;
     };
-    let (result, ()) = tokio::join!(connection.send(&call, Caller::default()), script);
+    let (result, ()) = tokio::join!(connection.send(&call, Client::default()), script);
     assert_eq!(result.unwrap().get(), ODD);
 }
 
@@ -238,7 +239,7 @@ async fn progress_keeps_a_call_alive_and_arrives_in_order() {
         }
         fake.answer(&request, "{}").await;
     };
-    let caller = Caller { progress: Some(sender), ..Caller::default() };
+    let caller = Client { progress: Some(sender), ..Client::default() };
     let call = tool_call("slow", json!({}));
     let (result, ()) = tokio::join!(connection.send(&call, caller), script);
     assert_eq!(result.unwrap().get(), "{}");
@@ -253,7 +254,7 @@ async fn each_limit_says_its_name_and_stops_the_server_too() {
     let (connection, mut fake, _events) = connected(json!({"idle_timeout_seconds": 5.0})).await;
     let call = tool_call("slow", json!({}));
     let started = Instant::now();
-    let (result, request) = tokio::join!(connection.send(&call, Caller::default()), fake.expect("tools/call"));
+    let (result, request) = tokio::join!(connection.send(&call, Client::default()), fake.expect("tools/call"));
     assert_eq!(started.elapsed().as_secs(), 5);
     assert_eq!(
         result.unwrap_err().to_string(),
@@ -271,7 +272,7 @@ async fn each_limit_says_its_name_and_stops_the_server_too() {
     };
     let started = Instant::now();
     let result =
-        tokio::select! { result = connection.send(&call, Caller::default()) => result, () = script => panic!() };
+        tokio::select! { result = connection.send(&call, Client::default()) => result, () = script => panic!() };
     assert_eq!(started.elapsed().as_secs(), 120);
     assert!(matches!(result, Err(CallError::TimedOut { limit: Limit::Call, .. })), "{result:?}");
     assert_eq!(fake.expect("notifications/cancelled").await["params"]["reason"], "call_timeout_seconds");
@@ -281,7 +282,7 @@ async fn each_limit_says_its_name_and_stops_the_server_too() {
 async fn a_server_that_does_not_read_is_busy_before_our_memory_is_full() {
     let (connection, _fake, _events) = connected(json!({})).await;
     let call = tool_call("slow", json!({ "text": "x".repeat(8 << 20) }));
-    let calls = (0..10).map(|_| connection.send(&call, Caller::default()));
+    let calls = (0..10).map(|_| connection.send(&call, Client::default()));
     let mut calls: futures::stream::FuturesUnordered<_> = calls.collect();
     let first = futures::StreamExt::next(&mut calls).await.unwrap();
     assert_eq!(
@@ -295,7 +296,7 @@ async fn a_caller_that_stops_or_goes_away_cancels() {
     let (connection, mut fake, _events) = connected(json!({})).await;
     let call = tool_call("slow", json!({}));
     let cancel = CancellationToken::new();
-    let caller = Caller { cancel: cancel.clone(), ..Caller::default() };
+    let caller = Client { cancel: cancel.clone(), ..Client::default() };
     let script = async {
         let request = fake.expect("tools/call").await;
         cancel.cancel();
@@ -306,7 +307,7 @@ async fn a_caller_that_stops_or_goes_away_cancels() {
     assert_eq!(fake.expect("notifications/cancelled").await["params"]["requestId"], request["id"]);
 
     let request = {
-        let sending = connection.send(&call, Caller::default());
+        let sending = connection.send(&call, Client::default());
         tokio::select! { _ = sending => panic!("no answer was given"), request = fake.expect("tools/call") => request }
     };
     assert_eq!(fake.expect("notifications/cancelled").await["params"]["requestId"], request["id"]);
@@ -322,7 +323,7 @@ async fn a_servers_error_is_passed_on_without_secrets() {
         fake.say(&error.to_string()).await;
     };
     let call = tool_call("x", json!({}));
-    let (result, ()) = tokio::join!(connection.send(&call, Caller::default()), script);
+    let (result, ()) = tokio::join!(connection.send(&call, Client::default()), script);
     let expected = CallError::Server {
         server: ServerName::new("fake").unwrap(),
         code: -32042,
@@ -340,7 +341,7 @@ async fn a_connection_lost_in_a_call_is_told_at_once() {
         drop(fake);
     };
     let (call, started) = (tool_call("x", json!({})), Instant::now());
-    let (result, ()) = tokio::join!(connection.send(&call, Caller::default()), script);
+    let (result, ()) = tokio::join!(connection.send(&call, Client::default()), script);
     assert!(started.elapsed() < Duration::from_millis(10), "{:?}", started.elapsed());
     assert_eq!(
         result.unwrap_err().to_string(),
@@ -349,7 +350,7 @@ async fn a_connection_lost_in_a_call_is_told_at_once() {
     let Some(Event::Closed(closed)) = events.recv().await else { panic!() };
     assert!(!closed.asked);
     assert_eq!(connection.ended().map(|closed| closed.reason.as_str()), Some("the server closed the connection"));
-    let after = connection.send(&call, Caller::default()).await;
+    let after = connection.send(&call, Client::default()).await;
     assert!(matches!(after, Err(CallError::Lost { .. })), "{after:?}");
 }
 
@@ -491,7 +492,7 @@ async fn many_calls_at_once_each_get_their_own_answer() {
         }
     };
     let calls: Vec<_> = (0..200).map(|n| tool_call("x", json!({"n": n}))).collect();
-    let all = futures::future::join_all(calls.iter().map(|call| connection.send(call, Caller::default())));
+    let all = futures::future::join_all(calls.iter().map(|call| connection.send(call, Client::default())));
     let (results, ()) = tokio::join!(all, script);
     for (n, result) in results.into_iter().enumerate() {
         assert_eq!(result.unwrap().get(), format!("{{\"n\":{n}}}"));
@@ -522,7 +523,7 @@ async fn secrets_are_hidden_in_texts_and_what_is_named_by_one_is_left_out() {
         let error = json!({"code": -1, "message": "m", "data": {"why": ["hunter2-secret", 1.5]}});
         fake.say(&json!({"jsonrpc": "2.0", "id": request["id"], "error": error}).to_string()).await;
     };
-    let (result, ()) = tokio::join!(connection.send(&call, Caller::default()), script);
+    let (result, ()) = tokio::join!(connection.send(&call, Client::default()), script);
     let CallError::Server { data, .. } = result.unwrap_err() else { panic!() };
     assert_eq!(data, Some(json!({"why": ["${TOKEN}", 1.5]})));
 }

@@ -13,6 +13,7 @@ use crate::core::caller::Caller;
 use crate::core::gate::Asked;
 use crate::core::reconcile::Step;
 use crate::core::status::{McpStatus, PlanStatus, ServerStatus, seconds};
+use crate::runtime::connection::Client;
 use crate::runtime::executor::Executor;
 use crate::runtime::reload::{Files, Judgement};
 use crate::runtime::supervisor::Reloaded;
@@ -146,10 +147,12 @@ impl Control {
         match allowed.await {
             // Whoever asks is the owner of the config, so the reason may be told.
             Err(denied) => Answer::Refused(denied.in_full()),
-            Ok((_, allowed)) => match self.executor.call(&allowed, None, gone).await {
-                Ok(result) => Answer::Result(result),
-                Err(error) => Answer::Refused(error.to_string()),
-            },
+            Ok((_, allowed)) => {
+                match self.executor.call(&allowed, Client { cancel: gone, ..Client::default() }).await {
+                    Ok(result) => Answer::Result(result),
+                    Err(error) => Answer::Refused(error.to_string()),
+                }
+            }
         }
     }
 }

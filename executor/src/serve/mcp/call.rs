@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::attached::Attached;
 use super::handler::{CALLS_MAX, Handler};
 use crate::core::era;
 use crate::core::gate::{Allowed, Asked, Call};
@@ -19,7 +20,7 @@ use crate::core::results::{self, Text};
 use crate::core::session::{Disclosure, DisclosureSetting};
 use crate::core::snapshot::{CALL_TOOL, SEARCH_TOOL, Snapshot};
 use crate::event::Event;
-use crate::runtime::connection::{CallError as ConnectionError, Progress};
+use crate::runtime::connection::{CallError as ConnectionError, Client, Progress};
 use crate::runtime::executor::CallError;
 use crate::serve::allow::allow;
 
@@ -34,6 +35,11 @@ pub(super) struct CallParams {
     arguments: Option<Map<String, Value>>,
     #[serde(default, rename = "_meta")]
     meta: Option<Map<String, Value>>,
+    /// Answers to what a server asked in place of a result, and what it wants to see again: its own business.
+    #[serde(default, rename = "inputResponses")]
+    input_responses: Option<Value>,
+    #[serde(default, rename = "requestState")]
+    request_state: Option<Value>,
 }
 
 impl CallParams {
@@ -58,21 +64,24 @@ struct Made {
     tool: String,
     arguments: Map<String, Value>,
     meta: Map<String, Value>,
+    input: Map<String, Value>,
 }
 
 impl Handler {
     pub(super) async fn call(&self, params: CallParams, asker: &Asker) -> Result<Text, ErrorData> {
         let stateless = self.is_stateless(&asker.peer);
         let (arguments, meta) = (params.arguments.unwrap_or_default(), params.meta.unwrap_or_default());
+        let input = [("inputResponses", params.input_responses), ("requestState", params.request_state)];
+        let input = input.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect();
         let in_flight = self.calls.try_acquire();
         let result = match params.name.as_str() {
             _ if in_flight.is_err() => own(text_result(&busy(), true)),
             SEARCH_TOOL if self.offers_own() => own(self.search(&arguments, stateless).await),
             CALL_TOOL if self.offers_own() => match inner_call(&arguments) {
-                Ok((tool, arguments)) => self.call_tool(Made { tool, arguments, meta }, asker).await?,
+                Ok((tool, arguments)) => self.call_tool(Made { tool, arguments, meta, input }, asker).await?,
                 Err(wrong) => own(text_result(&wrong, true)),
             },
-            _ => self.call_tool(Made { tool: params.name, arguments, meta }, asker).await?,
+            _ => self.call_tool(Made { tool: params.name, arguments, meta, input }, asker).await?,
         };
         Ok(if stateless { era::for_stateless(result, false) } else { era::for_session(result) })
     }
@@ -112,10 +121,12 @@ impl Handler {
 
     async fn call_tool(&self, made: Made, asker: &Asker) -> Result<Text, ErrorData> {
         let token = made.meta.get("progressToken").and_then(|token| ProgressToken::deserialize(token).ok());
-        let asked = Asked { name: made.tool, arguments: made.arguments, meta: passed(made.meta) };
+        let attached = Attached::new(asker.peer.clone(), &made.meta, self.session().workspace());
+        let asked = Asked { name: made.tool, arguments: made.arguments, meta: passed(made.meta), input: made.input };
         let (snapshot, allowed) = self.allow(asked).await?;
         let (progress, forwarded) = forward(token, asker.peer.clone());
-        let called = self.executor.call(&allowed, progress, asker.cancel.clone());
+        let client = Client { progress, cancel: asker.cancel.clone(), answers: Some(Arc::new(attached)) };
+        let called = self.executor.call(&allowed, client);
         let (result, ()) = tokio::join!(called, forwarded);
         match result {
             Ok(result) => {

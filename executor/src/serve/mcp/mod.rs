@@ -2,6 +2,7 @@
 //!
 //! rmcp keeps lifecycle, requests and cancellation; what servers said goes out as text, past its types (`wire`), calls past rmcp altogether where that is safe (`lane`).
 
+mod attached;
 mod call;
 mod handler;
 mod lane;

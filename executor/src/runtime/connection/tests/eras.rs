@@ -59,7 +59,7 @@ async fn a_server_of_the_new_era_is_never_initialized() {
         fake.answer(&asked, ODD).await;
     };
     let call = tool_call("x", json!({}));
-    let (result, ()) = tokio::join!(connection.send(&call, Caller::default()), script);
+    let (result, ()) = tokio::join!(connection.send(&call, Client::default()), script);
     assert_eq!(result.unwrap().get(), ODD);
 }
 
@@ -277,7 +277,7 @@ async fn over_http_the_new_era_has_its_headers_and_no_session() {
     assert_eq!(observed.quarantined[0].name, "bad");
     assert!(observed.quarantined[0].reason.contains("no string, integer or boolean"), "{:?}", observed.quarantined);
     let call = tool_call("übersetze", json!({"to": "Straße"}));
-    assert_eq!(connection.send(&call, Caller::default()).await.unwrap().get(), ODD);
+    assert_eq!(connection.send(&call, Client::default()).await.unwrap().get(), ODD);
     connection.close(Instant::now() + Duration::from_secs(2)).await;
     let seen = newer.shared.seen.lock().unwrap();
     let header = |at: usize, name: &str| seen[at].0.get(name).map(|value| value.to_str().unwrap().to_owned());
@@ -315,7 +315,7 @@ async fn whatever_an_older_server_answers_over_http_it_is_initialized() {
         let (connection, observed) = dial_http(&server, None).await.unwrap();
         assert_eq!(observed.introduction.protocol_version, "2025-11-25", "{answer:?}");
         let call = tool_call("x", json!({}));
-        assert_eq!(connection.send(&call, Caller::default()).await.unwrap().get(), ODD);
+        assert_eq!(connection.send(&call, Client::default()).await.unwrap().get(), ODD);
         let seen = newer.shared.seen.lock().unwrap();
         let (headers, message) = seen.last().unwrap();
         assert!(
@@ -413,7 +413,7 @@ async fn what_a_server_asks_back_is_declined_in_the_next_round() {
         assert_eq!(second["params"]["inputResponses"]["k"]["action"], "decline");
         fake.answer(&second, ODD).await;
     };
-    let (result, ()) = tokio::join!(connection.send(&call, Caller::default()), script);
+    let (result, ()) = tokio::join!(connection.send(&call, Client::default()), script);
     assert_eq!(result.unwrap().get(), ODD);
     let script = async {
         for _ in 0..10 {
@@ -421,6 +421,6 @@ async fn what_a_server_asks_back_is_declined_in_the_next_round() {
             fake.answer(&asked, asks).await;
         }
     };
-    let (result, ()) = tokio::join!(connection.send(&call, Caller::default()), script);
+    let (result, ()) = tokio::join!(connection.send(&call, Client::default()), script);
     assert!(result.unwrap_err().to_string().contains("asked back 10 times"));
 }

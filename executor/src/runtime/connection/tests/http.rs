@@ -155,7 +155,7 @@ async fn dial_http(server: &Server) -> (Outcome, mpsc::Receiver<Event>) {
 
 async fn call(connection: &Connection, tool: &str) -> Result<String, CallError> {
     let call = tool_call(tool, json!({}));
-    connection.send(&call, Caller::default()).await.map(|text| text.get().to_owned())
+    connection.send(&call, Client::default()).await.map(|text| text.get().to_owned())
 }
 
 #[tokio::test]

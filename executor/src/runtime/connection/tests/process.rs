@@ -27,7 +27,7 @@ async fn call_script(rest: &str) -> (Result<String, CallError>, Connection, mpsc
     let (events, received) = mpsc::channel(64);
     let (connection, _) = connect(&script(rest), &Context::of_process("/"), &Terms::default(), events).await.unwrap();
     let call = tool_call("x", json!({}));
-    let result = connection.send(&call, Caller::default()).await.map(|text| text.get().to_owned());
+    let result = connection.send(&call, Client::default()).await.map(|text| text.get().to_owned());
     (result, connection, received)
 }
 

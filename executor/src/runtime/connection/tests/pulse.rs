@@ -39,7 +39,7 @@ async fn a_silent_server_is_asked_and_lost_when_it_does_not_answer() {
         let Some(Event::Closed(closed)) = events.recv().await else { panic!() };
         let reason = "the server no longer answers: it was silent for 20 s after a ping";
         assert_eq!(closed.reason, reason);
-        let after = connection.send(&tool_call("x", json!({})), Caller::default()).await;
+        let after = connection.send(&tool_call("x", json!({})), Client::default()).await;
         assert!(after.unwrap_err().to_string().ends_with(reason));
     }
 }
@@ -54,7 +54,7 @@ async fn a_server_at_work_is_left_in_peace() {
         fake.expect("ping").await
     };
     let call = tool_call("x", json!({}));
-    let (result, _) = tokio::join!(connection.send(&call, Caller::default()), script);
+    let (result, _) = tokio::join!(connection.send(&call, Client::default()), script);
     assert!(result.is_ok());
 }
 

@@ -132,7 +132,7 @@ async fn dial_sse(url: &str) -> (Outcome, mpsc::Receiver<Event>) {
 
 async fn call(connection: &Connection, tool: &str) -> Result<String, CallError> {
     let call = tool_call(tool, json!({}));
-    connection.send(&call, Caller::default()).await.map(|text| text.get().to_owned())
+    connection.send(&call, Client::default()).await.map(|text| text.get().to_owned())
 }
 
 #[tokio::test]
@@ -165,7 +165,7 @@ async fn a_call_that_is_given_up_is_cancelled_at_the_server() {
     let (outcome, _events) = dial_sse(&url).await;
     let (connection, _) = outcome.unwrap();
     let cancel = CancellationToken::new();
-    let caller = Caller { cancel: cancel.clone(), ..Caller::default() };
+    let caller = Client { cancel: cancel.clone(), ..Client::default() };
     let slow = tool_call("slow", json!({}));
     let stop = async {
         older.taken("tools/call").await;
@@ -188,7 +188,7 @@ async fn the_end_of_the_stream_is_the_end_of_the_connection() {
         older.taken("tools/call").await;
         *older.shared.say.lock().unwrap() = None;
     };
-    let (result, ()) = tokio::join!(connection.send(&slow, Caller::default()), script);
+    let (result, ()) = tokio::join!(connection.send(&slow, Client::default()), script);
     let lost = "the connection to server `fake` was lost before it answered: the server ended the event stream";
     assert_eq!(result.unwrap_err().to_string(), lost);
     let Some(Event::Closed(closed)) = events.recv().await else { panic!() };
@@ -242,7 +242,7 @@ async fn an_answer_over_the_limit_fails_its_call_alone() {
         }
         older.say(format!("\"}},\"id\":{id}}}\n\n")).await;
     };
-    let (result, ()) = tokio::join!(connection.send(&slow, Caller::default()), script);
+    let (result, ()) = tokio::join!(connection.send(&slow, Client::default()), script);
     assert!(matches!(result, Err(CallError::TooLong { .. })), "{result:?}");
     assert_eq!(call(&connection, "echo").await.unwrap(), ODD);
     server.abort();

@@ -94,7 +94,7 @@ async fn connected() -> (Connection, mpsc::Receiver<Event>, Peer) {
 
 async fn call(connection: &Connection) -> Result<String, CallError> {
     let call = tool_call("x", json!({}));
-    connection.send(&call, Caller::default()).await.map(|text| text.get().to_owned())
+    connection.send(&call, Client::default()).await.map(|text| text.get().to_owned())
 }
 
 #[tokio::test]
@@ -132,7 +132,7 @@ async fn a_message_is_a_frame_and_pings_are_answered() {
 async fn a_call_that_is_given_up_is_cancelled_at_the_server() {
     let (connection, _events, mut peer) = connected().await;
     let cancel = CancellationToken::new();
-    let caller = Caller { cancel: cancel.clone(), ..Caller::default() };
+    let caller = Client { cancel: cancel.clone(), ..Client::default() };
     let slow = tool_call("x", json!({}));
     let script = async {
         let request = peer.expect("tools/call").await;
