@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::Reworder;
+use super::{Reworder, code};
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, shown};
 
@@ -83,14 +83,27 @@ impl Reworder<'_> {
             return self
                 .problem(at.clone(), format!("`{written}` does not stand for a character"))
                 .label("no character")
-                .help(
+                .help(self.in_single_quotes(is_path).unwrap_or_else(|| {
                     "behind `\\x` come two hexadecimal digits, behind `\\u` four, behind `\\U` eight; for a backslash itself, \
-                     as in a path of Windows, use single quotes",
-                );
+                     as in a path of Windows, use single quotes"
+                        .to_owned()
+                }));
         }
         self.problem(at.clone(), format!("`{written}` is not an escape in YAML"))
             .label("a backslash starts an escape between double quotes")
-            .help(format!("write `\\{written}`, or use single quotes, where a backslash is itself"))
+            .help(
+                self.in_single_quotes(|text| is_path(text) || text.matches('\\').count() == 1).unwrap_or_else(|| {
+                    format!("write `\\{written}`, or use single quotes, where a backslash is itself")
+                }),
+            )
+    }
+
+    /// What to write in place of a text in double quotes, where `fits` says that its backslashes are no escapes.
+    fn in_single_quotes(&self, fits: impl Fn(&str) -> bool) -> Option<String> {
+        let (text, _) = self.text[self.at..].strip_prefix('"')?.split_once('"')?;
+        (fits(text) && !text.contains(['\n', '\''])).then(|| {
+            format!("write {}: between single quotes a backslash is itself", code(&format!("'{}'", shown(text))))
+        })
     }
 
     fn half_a_character(&self, at: Range<usize>) -> Diagnostic {
@@ -246,6 +259,11 @@ impl Reworder<'_> {
             .label("put this in quotes")
             .help(format!("write {quoted}"))
     }
+}
+
+/// A path as Windows writes them.
+fn is_path(text: &str) -> bool {
+    text.contains(":\\") || text.starts_with("\\\\")
 }
 
 /// One of the two halves in which UTF-16, and so JSON, writes a character beyond its four digits.
