@@ -57,7 +57,7 @@ fn script_of(command: &str, args: &[&str]) -> Option<usize> {
     }
     let takes = |arg: &&str| arg.starts_with('-') && !arg.starts_with("--") && arg.ends_with('c');
     let flag =
-        args.iter().position(|arg| takes(arg)).filter(|at| args[..*at].iter().all(|arg| arg.starts_with('-')))?;
+        args.iter().position(takes).filter(|at| args[..*at].iter().all(|arg| arg.starts_with('-')))?;
     (flag + 1 < args.len()).then_some(flag + 1)
 }
 

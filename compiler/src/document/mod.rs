@@ -8,6 +8,7 @@
 
 mod alias;
 mod build;
+mod entries;
 mod look_alike;
 mod read;
 mod rename;

@@ -6,6 +6,7 @@ mod asked;
 mod builtins;
 mod call;
 mod diff;
+mod disk;
 mod doctor;
 mod edited;
 mod explain;

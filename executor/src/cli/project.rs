@@ -1,16 +1,15 @@
 //! Where a project's files are: the config, what it names, its lock.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use mcplan_compiler::document::MAX_BYTES;
 use mcplan_compiler::include::profile_path;
 use mcplan_compiler::lock::{Lock, LockError, Notice};
-use mcplan_compiler::source::{ReadError, Sources};
+use mcplan_compiler::source::ReadError;
 use mcplan_compiler::{Compilation, Options, compile_with};
 
+use super::disk::{DiskSources, home};
 use super::report::{self, CouldNot};
 use crate::runtime::connection::Context;
 use crate::runtime::plugins;
@@ -362,55 +361,6 @@ pub(super) struct LockProblem {
     pub(super) is_newer: bool,
 }
 
-/// Files on disk: the config by its own path, everything else relative to its directory.
-struct DiskSources<'a> {
-    /// [`Project::named`].
-    named: Vec<(String, PathBuf)>,
-    directory: &'a Path,
-    /// What to read instead of the config's own text.
-    edited: Option<&'a str>,
-}
-
-impl Sources for DiskSources<'_> {
-    fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
-        if let Some(text) = self.edited.filter(|_| path == self.named[0].0) {
-            return Ok(text.as_bytes().to_vec());
-        }
-        let on_disk = self.on_disk(path);
-        // More than is read at most is no longer of interest: a device has no end.
-        let whole = std::fs::File::open(&on_disk).and_then(|file| {
-            let mut bytes = Vec::new();
-            file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map(|_| bytes)
-        });
-        whole.map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => ReadError::Missing,
-            std::io::ErrorKind::IsADirectory => ReadError::Failed("it is a directory".to_owned()),
-            _ => ReadError::Failed(error.to_string()),
-        })
-    }
-
-    fn list(&self, directory: &str) -> Result<Vec<String>, ReadError> {
-        let entries = std::fs::read_dir(self.directory.join(home(directory))).map_err(|_| ReadError::Missing)?;
-        Ok(entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect())
-    }
-
-    fn same(&self, one: &str, other: &str) -> bool {
-        let real = |path: &str| {
-            let path = self.on_disk(path);
-            path.canonicalize().unwrap_or(path)
-        };
-        one == other || real(one) == real(other)
-    }
-}
-
-impl DiskSources<'_> {
-    /// Where a path leads.
-    fn on_disk(&self, path: &str) -> PathBuf {
-        let named = self.named.iter().find(|(shown, _)| shown == path);
-        named.map_or_else(|| self.directory.join(home(path)), |(_, path)| path.clone())
-    }
-}
-
 /// The file that a path leads to, whether it is there or not.
 pub(super) fn behind_links(path: &Path) -> PathBuf {
     let mut target = path.to_owned();
@@ -424,18 +374,10 @@ pub(super) fn behind_links(path: &Path) -> PathBuf {
 
 /// A word as a shell takes it.
 fn word(text: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "_-./~:@%+=,\\".contains(c);
+    let plain = |c: char| c.is_alphanumeric() || "_-./~:@%+=,".contains(c) || cfg!(windows) && c == '\\';
     if !text.is_empty() && text.chars().all(plain) {
         return text.to_owned();
     }
     let escaped = text.chars().flat_map(|c| matches!(c, '"' | '$' | '`' | '\\').then_some('\\').into_iter().chain([c]));
     format!("\"{}\"", escaped.collect::<String>())
-}
-
-/// `~/x` below the home directory; everything else as it is.
-pub(super) fn home(path: &str) -> PathBuf {
-    match (path.strip_prefix("~/"), std::env::home_dir()) {
-        (Some(rest), Some(home)) => home.join(rest),
-        _ => PathBuf::from(path),
-    }
 }
