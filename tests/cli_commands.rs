@@ -140,6 +140,45 @@ fn without_a_lock_offline_commands_say_how_to_get_one() {
     }
 }
 
+/// What is advised can be pasted: it is about the config that was asked about, and not about the one that lies here.
+#[test]
+fn advice_names_the_config_and_the_profile() {
+    let project = bakery();
+    for (file, profiled) in
+        [("my.yml", "my.prod.yml"), ("my own.yml", "my own.prod.yml"), ("config.yml", "config.prod.yml")]
+    {
+        project.write(file, &project.read("config.yml"));
+        project.write(profiled, "x-nothing: 0\n");
+    }
+    for (args, command) in [
+        (&["-c", "my.yml"][..], "mcplan lock -c my.yml"),
+        (&["-c", "my own.yml", "--profile", "prod"], "mcplan lock -c \"my own.yml\" --profile prod"),
+        (&["--profile", "prod", "--host-keys"], "mcplan lock --profile prod --host-keys"),
+    ] {
+        for verb in [&["render"][..], &["run", "--stdio", "--locked"]] {
+            let ran = project.run(&[verb, args].concat());
+            assert!(ran.err.contains(&format!("run '{command}'\n")), "{verb:?} {args:?}: {ran:?}");
+        }
+    }
+    assert_eq!(project.run(&["lock", "-q", "-c", "my.yml"]).code, 0);
+    project.write("my.yml", "mcp_servers: [{ name: other, command: mcplan }]\n");
+    let stale = project.run(&["lock", "--check", "-c", "my.yml"]);
+    assert!(stale.err.ends_with("my.lock.json doesn't fit my.yml: run 'mcplan lock -c my.yml'\n"), "{stale:?}");
+}
+
+/// Taken for none, it would hide every server that is bound to one.
+#[test]
+fn a_workspace_that_is_not_there_is_wrong_usage() {
+    let project = bakery();
+    for args in [&["explain", "echo", "--workspace"][..], &["run", "--stdio", "--workspace"]] {
+        for (directory, why) in [("nowhere", "there is no such directory"), ("config.yml", "it is no directory")] {
+            let ran = project.run(&[args, &[directory]].concat());
+            let expected = format!("error: invalid value '{directory}' for '--workspace <DIR>': {why}\n");
+            assert!(ran.code == 2 && ran.err.starts_with(&expected), "{ran:?}");
+        }
+    }
+}
+
 #[test]
 fn validate_reports_every_file_and_exits_with_the_worst() {
     let project = bakery();

@@ -128,7 +128,7 @@ fn without_an_executor_each_command_says_how_to_have_one() {
     for args in [&["status"][..], &["reconnect", "s"], &["reload"], &["status", "--json"]] {
         let ran = project.run(args);
         assert_eq!((ran.code, &*ran.out), (2, ""), "{args:?}");
-        let start = "'mcplan run --stdio -c config.yml', or start the client that does";
+        let start = "'mcplan run --stdio', or start the client that does";
         assert_eq!(ran.err, format!("error: no executor runs for config.yml; start one with {start}\n"), "{args:?}");
     }
     let client = Client::start(&project, &[]);
@@ -136,7 +136,7 @@ fn without_an_executor_each_command_says_how_to_have_one() {
     assert!(ran.code == 0 && ran.out.ends_with("\n\nno servers\n"), "{ran:?}");
     // Another profile is another plan.
     let other = project.run(&["status", "--profile", "prod"]);
-    assert!(other.code == 2 && other.err.contains("-c config.yml --profile prod'"), "{other:?}");
+    assert!(other.code == 2 && other.err.contains("--stdio --profile prod'"), "{other:?}");
     client.end();
     assert_eq!(project.sockets(), [] as [&str; 0], "an executor that ends takes its socket away");
     assert_eq!(project.run(&["status"]).code, 2);

@@ -142,7 +142,7 @@ fn every_way_in_which_an_agents_tools_change() {
     project.write("config.yml", &text(json!({ "defer": false }), json!({ "mcp": { "naming": "{server}_{tool}" } })));
     let ran = project.run(&["diff"]);
     // Of what was filtered only the name is locked.
-    assert_eq!(ran.err, "s: included now, without a locked text: a; lock this server again\n");
+    assert_eq!(ran.err, "s: included now, without a locked text: a; run 'mcplan lock --server s'\n");
     let out = ran.out;
     let agent: Vec<_> = out.lines().take_while(|line| !line.is_empty()).collect();
     assert_eq!(
@@ -211,6 +211,13 @@ fn what_can_not_be_found_out_exits_2() {
     project.write("config.yml", "mcp_servers: []\n");
     let ran = project.run(&["diff"]);
     assert_eq!((ran.code, ran.err.as_str()), (2, "error: no lock here (config.lock.json): run 'mcplan lock'\n"));
+    let ran = project.run(&["diff", "before.json", "config.lock.json"]);
+    assert_eq!(ran.code, 2);
+    for part in
+        ["there is no before.json: two lock files are compared, before and after", "git show COMMIT:config.lock.json"]
+    {
+        assert!(ran.err.contains(part), "{ran:?}");
+    }
 }
 
 #[test]

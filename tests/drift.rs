@@ -17,7 +17,7 @@ use std::path::Path;
 
 use matrix::{Row, rows};
 use mcplan_compiler::config::Reaction;
-use mcplan_compiler::lock::{Class, Item, PHRASES, Rule, Verdict, verdict};
+use mcplan_compiler::lock::{Class, Item, Notice, PHRASES, Rule, Verdict, verdict};
 use mcplan_compiler::plan::OnDrift;
 use serde_json::{Value, json};
 use server::{Edit, difference, said, with};
@@ -52,17 +52,13 @@ fn every_rule_and_every_class_is_in_the_matrix() {
     assert!(unseen.is_empty(), "{unseen:?}");
 }
 
-fn word(reaction: Reaction) -> String {
-    serde_json::to_value(reaction).expect("a word").as_str().expect("a word").to_owned()
-}
-
 /// The published page.
 fn page() -> String {
     let defaults = OnDrift::default();
     let mut out = String::from(PREFACE);
     out.push_str("| class | default reaction |\n|---|---|\n");
     for class in Class::ALL {
-        let _ = writeln!(out, "| {} | {} |", class.as_str(), word(defaults.reaction(class)));
+        let _ = writeln!(out, "| {} | {} |", class.as_str(), defaults.reaction(class).as_str());
     }
     out.push_str("\n## Rules\n\n| rule | class | meaning |\n|---|---|---|\n");
     for rule in Rule::ALL {
@@ -77,11 +73,15 @@ fn page() -> String {
             let names: BTreeSet<_> = rules.iter().map(|rule| format!("`{rule}`")).collect();
             let names: Vec<_> = names.into_iter().collect();
             let (class, reaction) = match rules.iter().map(|rule| rule.class()).max() {
-                Some(class) => (class.as_str(), word(defaults.reaction(class))),
-                None => ("none", "accept".to_owned()),
+                Some(class) => (class.as_str(), defaults.reaction(class).as_str()),
+                None => ("none", "accept"),
             };
             let _ = writeln!(out, "| {words} | {class} | {} | {reaction} |", names.join(", "));
         }
+    }
+    out.push_str(NOTICES_PREFACE);
+    for notice in Notice::ALL {
+        let _ = writeln!(out, "| `{notice}` | {} | {} |", notice.summary(), notice.meaning());
     }
     out.push_str(PHRASES_PREFACE);
     for phrase in PHRASES {
@@ -103,8 +103,19 @@ changed item gains what its own locked text doesn't have, an added one what noth
 A hint that is absent is what the protocol takes it for: `readOnlyHint` and `idempotentHint` false, `destructiveHint` true. Only what a hint
 means counts as changed.
 
+`mcplan explain WORD` tells the same of each rule.
+
 This page is generated: `UPDATE=1 cargo test -p mcplan-compiler --test drift` writes it anew.
 
+";
+
+const NOTICES_PREFACE: &str = "
+## Of the lock as a whole
+
+Told by a run, and by what shows or tests what is locked.
+
+| word | meaning | what follows |
+|---|---|---|
 ";
 
 const PHRASES_PREFACE: &str = "

@@ -131,6 +131,93 @@ fn what_can_not_be_added_is_said_and_nothing_is_written() {
     assert_eq!(ran.code, 1);
     assert!(ran.err.contains("alias") && ran.err.contains("  - name: new\n    command: srv\n"), "{}", ran.err);
     assert!(shape.config().starts_with("x-s: &s"));
+    // In the words of the file, with the key where there is none.
+    let json = Here::with("{ \"version\": 1 }\n");
+    let ran = json.run(&["add", "new", "--", "srv"]);
+    assert!(
+        ran.err.contains("beside the other keys of the file:\n\"mcp_servers\": [\n  {\n    \"name\": \"new\""),
+        "{}",
+        ran.err
+    );
+    // Pasted, an entry with an error has it still.
+    let faulty = Here::with("{ \"version\": 1 }\n").run(&["add", "x", "--url", "nowhere"]);
+    assert!(faulty.err.contains("the file is written in braces"), "{}", faulty.err);
+    let faulty = Here::with(CONFIG).run(&["add", "x", "--url", "nowhere"]);
+    assert!(faulty.err.contains("error[bad-url]") && !faulty.err.contains("to paste"), "{}", faulty.err);
+}
+
+#[test]
+fn a_file_that_is_no_yaml_is_shown_with_the_place_and_left_alone() {
+    const BROKEN: &str = "mcp_servers:\n  - name: a\n   command: x\n";
+    let here = Here::with(BROKEN);
+    here.write("their.json", FOREIGN);
+    for arguments in [&["add", "b", "--", "x"][..], &["remove", "a"], &["import", "their.json"]] {
+        let ran = here.run(arguments);
+        assert_eq!((ran.code, here.config().as_str()), (1, BROKEN), "{arguments:?}");
+        for part in [
+            "error[syntax]: this line is indented by 3 spaces",
+            " --> config.yml:3:4\n",
+            "error: config.yml has errors and is left as it is: mend them first\n",
+        ] {
+            assert!(ran.err.contains(part), "{arguments:?}: {}", ran.err);
+        }
+    }
+}
+
+#[test]
+fn a_server_of_another_file_is_found_there() {
+    let here = Here::with("fragments: [teams/*.yml]\n");
+    std::fs::create_dir(here.path().join("teams")).unwrap();
+    here.write("teams/a.yml", "mcp_servers:\n  - name: wiki\n    command: ./x\n");
+    here.write("config.prod.yml", "mcp_servers:\n  - name: late\n    command: ./y\n");
+    for (name, place, file) in
+        [("wiki", "teams/a.yml:2:11", "teams/a.yml"), ("late", "config.prod.yml:2:11", "config.prod.yml")]
+    {
+        let ran = here.run(&["remove", name]);
+        assert_eq!(ran.code, 1);
+        let advice = format!("it stands in {place}, so run 'mcplan remove {name} -c {file}'\n");
+        assert!(ran.err.ends_with(&advice), "{}", ran.err);
+        assert_eq!(here.run(&["remove", name, "-c", file]).code, 0, "{name}");
+        assert!(here.run(&["remove", name]).err.contains("there is no entry"), "{name}");
+    }
+}
+
+/// The summary is about servers, and a mistake of the file is none.
+#[test]
+fn only_entries_are_counted() {
+    let here = Here::with(CONFIG);
+    let ran = here.run_with(&["import", "-"], "mcp_servers:\n  - name: a\n   command: x\n");
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.ends_with("no server is added to config.yml\n"), "{}", ran.err);
+    let ran = here.run_with(&["import", "-"], "mcp_servers:\n  - name: a\n    command: x\n    command: y\n");
+    assert!(ran.code == 1 && ran.err.ends_with("1 of 1 server added to config.yml\n"), "{}", ran.err);
+}
+
+/// Of the first value nothing is known any more but the name that it was given.
+#[test]
+fn a_variable_that_the_config_reads_already_is_said() {
+    let here = Here::with(CONFIG);
+    let import = |name: &str, token: &str| {
+        let text = format!(
+            "{{\"mcpServers\": {{\"{name}\": {{\"command\": \"x\", \"env\": {{\"GITHUB_TOKEN\": \"ghp_{token}ijklmnop0123\"}}}}}}}}"
+        );
+        here.run_with(&["import", "-"], &text).err
+    };
+    assert!(!import("one", "abcdefgh").contains("already"));
+    let second = import("two", "hgfedcba");
+    assert!(
+        second.contains("note: stdin:1: `${GITHUB_TOKEN}` was in config.yml already: if this is to be another"),
+        "{second}"
+    );
+}
+
+#[test]
+fn what_was_imported_gives_no_warning_of_dollars() {
+    let here = Here::with(CONFIG);
+    let text = r#"{"mcpServers": {"d": {"command": "x", "args": ["$$$ $X pa$$wd a$HOME $home ${"]}}}"#;
+    assert_eq!(here.run_with(&["import", "-"], text).code, 0);
+    let shown = here.run(&["validate"]);
+    assert_eq!((shown.code, &*shown.err), (0, ""), "{}", here.config());
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 
 use mcplan_compiler::code::Code;
 use mcplan_compiler::explain;
+use mcplan_compiler::lock::{Notice, Rule};
 
 fn mcplan(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_mcplan")).args(arguments).output().expect("mcplan runs")
@@ -55,7 +56,7 @@ fn an_unknown_code_names_the_closest_one() {
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(
         text(&output.stderr),
-        "error: there is no code 'unknwon-key'; did you mean 'unknown-key'? 'mcplan explain --list' shows all; as for a \
+        "error: there is no word 'unknwon-key'; did you mean 'unknown-key'? 'mcplan explain --list' shows all; as for a \
          tool: there is no config.yml and no mcplan.yml here; name a config with -c FILE\n"
     );
     // What is like no code can only be a tool.
@@ -66,16 +67,58 @@ fn an_unknown_code_names_the_closest_one() {
     assert_eq!(bracketed.status.code(), Some(2));
     assert_eq!(
         text(&bracketed.stderr),
-        "error: there is no code 'error[weather]'; 'mcplan explain --list' shows all\n"
+        "error: there is no word 'error[weather]'; 'mcplan explain --list' shows all\n"
     );
     assert_eq!(mcplan(&["explain"]).status.code(), Some(2), "neither a code nor --list");
 }
 
 #[test]
-fn the_list_has_a_line_for_every_code() {
+fn the_list_has_a_line_for_every_word() {
     let listed = text(&mcplan(&["explain", "--list"]).stdout);
     let words: Vec<_> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
-    assert_eq!(words, Code::ALL.iter().map(|code| code.as_str()).collect::<Vec<_>>());
+    assert_eq!(words, all_words());
+}
+
+/// Every word that reports, logs and differences use.
+fn all_words() -> Vec<&'static str> {
+    let codes = Code::ALL.iter().map(|code| code.as_str());
+    let rules = Rule::ALL.iter().map(|rule| rule.as_str());
+    codes.chain(rules).chain(Notice::ALL.iter().map(|notice| notice.as_str())).collect()
+}
+
+/// Whoever reads a log or a difference has nothing but the word.
+#[test]
+fn the_words_of_drift_and_of_the_lock_are_explained_as_the_page_has_them() {
+    let page =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../schemas/drift.md")).expect("the page");
+    for rule in Rule::ALL {
+        let shown = text(&mcplan(&["explain", rule.as_str()]).stdout);
+        let head = format!("{}[{rule}]: {}", rule.class().as_str(), rule.meaning());
+        assert!(shown.contains(&head) && shown.contains("by default `"), "{shown}");
+        assert!(page.contains(&format!("| `{rule}` | {} | {} |", rule.class().as_str(), rule.meaning())), "{rule}");
+    }
+    for notice in Notice::ALL {
+        let shown = text(&mcplan(&["explain", notice.as_str()]).stdout);
+        let head = format!("warning[{notice}]: {}\n\n{}\n", notice.summary(), notice.meaning());
+        assert_eq!(shown, head);
+        assert!(page.contains(&format!("| `{notice}` | {} | {} |", notice.summary(), notice.meaning())), "{notice}");
+    }
+    let misspelt = text(&mcplan(&["explain", "frase-gained"]).stderr);
+    assert!(misspelt.contains("did you mean 'phrase-gained'?"), "{misspelt}");
+    let misspelt = text(&mcplan(&["explain", "lock_stail"]).stderr);
+    assert!(misspelt.contains("did you mean 'lock-stale'?"), "{misspelt}");
+}
+
+/// One word is both: a code of a config, and a kind of change.
+#[test]
+fn a_word_of_two_meanings_is_explained_as_both() {
+    let shown = text(&mcplan(&["explain", "hidden-characters"]).stdout);
+    assert!(shown.starts_with("warning[hidden-characters]: "), "{shown}");
+    assert!(shown.contains("\nsuspicious[hidden-characters]: "), "{shown}");
+    let output = mcplan(&["explain", "--json", "hidden-characters"]).stdout;
+    let json: serde_json::Value = serde_json::from_slice(&output).expect("JSON");
+    assert_eq!((&json["code"], &json["also"][0]["rule"]), (&"hidden-characters".into(), &"hidden-characters".into()));
+    assert_eq!(json["also"][0]["default_reaction"], "quarantine");
 }
 
 #[test]
@@ -86,7 +129,7 @@ fn everything_is_json_too() {
     assert!(one["wrong"]["files"]["prompts/tools.j2"].as_str().is_some_and(|text| text.contains("tols")), "{one}");
     let all: serde_json::Value =
         serde_json::from_slice(&mcplan(&["explain", "--list", "--json"]).stdout).expect("JSON");
-    assert_eq!(all.as_array().map(Vec::len), Some(Code::ALL.len()));
+    assert_eq!(all.as_array().map(Vec::len), Some(all_words().len()));
 }
 
 /// A file that no code takes in would be forgotten.

@@ -191,7 +191,7 @@ fn a_name_that_no_tool_has_is_told_its_neighbours() {
         "{json}"
     );
     let code = explain(&project, &["unpined"]);
-    assert!(code.code == 1 && code.err.contains("as a code: did you mean 'unpinned'?"), "{code:?}");
+    assert!(code.code == 1 && code.err.contains("as a word of reports: did you mean 'unpinned'?"), "{code:?}");
     let ours = explain(&project, &["search_mcp_tools"]);
     assert_eq!((ours.code, &*ours.err), (0, ""), "{ours:?}");
     assert!(ours.out.starts_with("search_mcp_tools is one of mcplan's own tools"), "{ours:?}");

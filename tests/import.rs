@@ -60,7 +60,8 @@ fn check_compiles(text: &str) {
 }
 
 /// What a value of the client's may be wrong in, which is said when the entry is put into the config.
-const ITS_OWN: [Code; 5] = [Code::BadUrl, Code::BadHeader, Code::BadVariableName, Code::BadCommand, Code::MissingKey];
+const ITS_OWN: [Code; 6] =
+    [Code::BadUrl, Code::BadHeader, Code::BadVariableName, Code::BadCommand, Code::BadPattern, Code::MissingKey];
 
 /// Everything that an import says.
 fn said(imported: &Imported) -> Vec<(usize, &str)> {

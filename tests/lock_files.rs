@@ -90,6 +90,26 @@ fn many_at_once_leave_one_whole_file_and_nothing_else() {
     assert_eq!(left, ["config.lock.json", "config.yml"]);
 }
 
+/// A lock that lies elsewhere, before it was ever written.
+#[test]
+fn a_link_to_no_file_yet_is_written_through() {
+    let project = Project::new(&two(json!({ "tools": ["a"] }), json!({ "tools": ["b"] })));
+    std::os::unix::fs::symlink("locks/here.json", project.path(LOCK)).unwrap();
+    let nowhere = project.run(&["lock", "-q"]);
+    assert_eq!(nowhere.code, 2, "{nowhere:?}");
+    assert_eq!(
+        nowhere.err,
+        "error: config.lock.json can't be written: it is a link to locks/here.json, whose directory isn't there; make that \
+         directory, or remove the link\n"
+    );
+    std::fs::create_dir(project.path("locks")).unwrap();
+    let written = project.run(&["lock", "-q"]);
+    assert_eq!(written.code, 0, "{written:?}");
+    assert!(std::fs::symlink_metadata(project.path(LOCK)).unwrap().is_symlink());
+    assert_eq!(project.read("locks/here.json"), project.read(LOCK));
+    assert_eq!(project.run(&["lock", "--check"]).code, 0);
+}
+
 /// Whoever reads meanwhile sees one lock or the other, never a part of both.
 #[test]
 fn a_lock_is_replaced_whole() {
@@ -188,7 +208,7 @@ fn offline_starts_nothing_and_says_what_is_missing() {
     project.write("config.yml", &with(json!({})));
     let offline = project.run(&["lock", "--offline"]);
     assert_eq!((offline.code, &*offline.out), (0, "wrote config.lock.json: 1 server, 1 tool\n"), "{offline:?}");
-    assert_eq!(offline.err, "s: included now, without a locked text: b; lock this server again\n");
+    assert_eq!(offline.err, "s: included now, without a locked text: b; run 'mcplan lock --server s'\n");
     assert_eq!(project.read("log"), started);
     assert_eq!(project.run(&["lock"]).out, "wrote config.lock.json: 1 server, 2 tools\n");
 }

@@ -98,6 +98,8 @@ codes! {
     BadUrl = "bad-url", Error;
     /// A header name or value that HTTP doesn't allow.
     BadHeader = "bad-header", Error;
+    /// A header that the transport sets by itself.
+    TransportHeader = "transport-header", Warning;
     /// A variable name that no system takes.
     BadVariableName = "bad-variable-name", Error;
     /// A NUL character, which no program and no server can be given.
@@ -136,6 +138,8 @@ codes! {
     BadTemplate = "bad-template", Error;
     /// Two ways to say how large the block may be.
     BadBudget = "bad-budget", Error;
+    /// A setting that changes nothing.
+    SettingWithoutEffect = "setting-without-effect", Warning;
     /// Seconds that look like milliseconds.
     Milliseconds = "milliseconds", Warning;
     /// A launch that runs whatever version is newest that day.
@@ -160,6 +164,8 @@ codes! {
     BadRule = "bad-rule", Error;
     /// A rule that changes nothing.
     RuleWithoutEffect = "rule-without-effect", Warning;
+    /// A policy under which nothing can be done.
+    NothingAllowed = "nothing-allowed", Warning;
     /// A server that isn't declared.
     UnknownServer = "unknown-server", Error;
     /// An agent that isn't declared.
@@ -180,6 +186,8 @@ codes! {
     PluginFailed = "plugin-failed", Warning;
     /// What a plugin printed can't be used.
     BadPluginOutput = "bad-plugin-output", Warning;
+    /// A server that plugins printed twice.
+    PluginServerTwice = "plugin-server-twice", Warning;
     /// An entry of `tests` that makes no sense.
     BadTest = "bad-test", Error;
     /// A pattern that matches nothing, in the lock or among the files.

@@ -55,9 +55,9 @@ pub enum FindingKind {
     /// Something after `${` that is none of the forms, such as `${a-b}` or `${input:key}`, or a name after `$<` with more
     /// than that.
     Malformed(String),
-    /// `$NAME` without braces: left as written.
+    /// `$NAME` without braces, at the start of a word: left as written.
     Bare(String),
-    /// `$$` before neither `{` nor `<`: becomes one `$`.
+    /// `$$` that keeps nothing from being read: becomes one `$`, and may have been meant as two.
     Doubled,
 }
 
@@ -174,16 +174,37 @@ impl Parser<'_> {
     }
 
     fn doubled(&mut self) {
-        if !matches!(self.text.as_bytes().get(self.at + 2), Some(b'{' | b'<')) {
+        if !self.before(self.at).ends_with('$') && self.is_ambiguous_run() {
             self.find(self.at..self.at + 2, FindingKind::Doubled);
         }
         self.plain.push('$');
         self.at += 2;
     }
 
+    fn before(&self, at: usize) -> &str {
+        &self.text[..at]
+    }
+
+    /// Whether the dollars from here on may be meant as they stand. They aren't where every one is written twice, and more
+    /// than one is, nor where `${`, `$<` or `$NAME` is kept from being read.
+    fn is_ambiguous_run(&self) -> bool {
+        let rest = &self.text[self.at..];
+        let behind = rest.trim_start_matches('$');
+        let count = rest.len() - behind.len();
+        if behind.starts_with(['{', '<']) {
+            return false;
+        }
+        match count {
+            2 => name_prefix(behind).is_empty() || ends_in_word(self.before(self.at)),
+            _ => count % 2 == 1,
+        }
+    }
+
     fn bare(&mut self) {
         let name = name_prefix(&self.text[self.at + 1..]);
-        if !name.is_empty() {
+        let before = self.before(self.at);
+        // In the middle of a word it is more likely one of a password's characters.
+        if !name.is_empty() && !ends_in_word(before) && !before.ends_with('$') {
             self.find(self.at..self.at + 1 + name.len(), FindingKind::Bare(name.to_owned()));
         }
         self.plain.push('$');
@@ -238,6 +259,11 @@ impl Parser<'_> {
     }
 }
 
+/// Whether a `$` behind this text stands inside of a word.
+pub(crate) fn ends_in_word(text: &str) -> bool {
+    text.ends_with(|c: char| c.is_alphanumeric() || c == '_')
+}
+
 /// What stands between `${` and `}`.
 fn reference(inner: &str) -> Option<Reference> {
     if let Some(path) = inner.strip_prefix("file:") {
@@ -259,7 +285,7 @@ fn reference(inner: &str) -> Option<Reference> {
 }
 
 /// The longest variable name that `text` starts with: a letter or `_`, then letters, digits and `_`.
-fn name_prefix(text: &str) -> &str {
+pub(crate) fn name_prefix(text: &str) -> &str {
     let mut length = 0;
     for (index, byte) in text.bytes().enumerate() {
         if byte == b'_' || byte.is_ascii_alphabetic() || (index > 0 && byte.is_ascii_digit()) {
@@ -391,7 +417,10 @@ mod tests {
         assert_eq!(find("pa$$word"), [Finding { at: 2..4, kind: FindingKind::Doubled }]);
         assert_eq!(find("a $<B"), [Finding { at: 2..5, kind: FindingKind::Unclosed }]);
         assert_eq!(find("$<B:-x>y"), [Finding { at: 0..7, kind: FindingKind::Malformed("B:-x".into()) }]);
+        assert_eq!(find("$$$"), [Finding { at: 0..2, kind: FindingKind::Doubled }]);
         assert_eq!(find("$${A} $5 $ $< $<5> $$<x"), []);
+        // What the help of both lints says to write.
+        assert_eq!(find("$$HOME --x=$$HOME pa$$$$word $$$$ $$$$$${A} $$${A} pa$word a_$b"), []);
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub fn entry(entry: &Spanned<ServerEntry>) -> Vec<Diagnostic> {
     found.extend(variables(entry.env.iter().flat_map(|env| &env.value)));
     for (key, value) in entry.headers.iter().flat_map(|headers| &headers.value) {
         found.extend(literal_secret("header", key, value));
+        found.extend(transport_header(key));
     }
     found.extend(secrets_in_args(entry.args.iter().flat_map(|args| &args.value)));
     for (field, text) in [("description", &entry.description), ("command", &entry.command), ("cwd", &entry.cwd)] {
@@ -81,6 +82,26 @@ fn literal_secret(kind: &str, key: &Spanned<String>, value: &Spanned<Text>) -> O
         // Never the value itself: the message may end in a log.
         Diagnostic::new(Code::LiteralSecret, value.at, format!("the {kind} `{}` holds what looks like a secret", key.value))
             .help(format!("write `{scheme}${{{variable}}}` and set that variable where mcplan runs; then replace the secret, since the file has been seen"))
+    })
+}
+
+/// Headers that every request gets from the transport.
+const TRANSPORT_HEADERS: [&str; 8] = [
+    "accept",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "transfer-encoding",
+];
+
+fn transport_header(key: &Spanned<String>) -> Option<Diagnostic> {
+    let name = key.value.to_ascii_lowercase();
+    TRANSPORT_HEADERS.contains(&&*name).then(|| {
+        Diagnostic::new(Code::TransportHeader, key.at, format!("the header `{}` is set by the transport", key.value))
+            .help(if name == "host" { "remove it; the host is the one of `url`" } else { "remove it" })
     })
 }
 

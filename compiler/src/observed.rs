@@ -51,6 +51,14 @@ pub enum EntryError {
 impl EntryError {
     /// The reader quotes what it found, however long a server made it.
     fn shape(error: &serde_json::Error) -> Self {
+        // The reader's words for it are about the escape, and not about what it stands for.
+        let text = error.to_string();
+        if text.contains("surrogate") || text.contains("hex escape") {
+            let at = error.column();
+            return Self::Shape(format!(
+                "half a character stands in one of its texts, at byte {at}: a `\\u` escape of a pair without the other half"
+            ));
+        }
         Self::Shape(one_line(&error.to_string(), 200).into_owned())
     }
 
@@ -470,6 +478,16 @@ mod tests {
         ] {
             let said = parse_tool(&item).expect_err("it can't be used").to_string();
             assert!(said.chars().count() < 300 && !said.contains('\n'), "{said}");
+        }
+    }
+
+    #[test]
+    fn half_a_character_is_told_in_plain_words() {
+        for text in [r"\ud83d", r"\ud83dx", r"\ude00", r"\ud83d\u0041", r"\ud83d\n"] {
+            let said =
+                parse_tool(&format!(r#"{{"name":"x","description":"{text}","inputSchema":{{"type":"object"}}}}"#));
+            let said = said.expect_err("it is no text").to_string();
+            assert!(said.starts_with("half a character stands in one of its texts, at byte "), "{said}");
         }
     }
 

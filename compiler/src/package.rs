@@ -10,6 +10,8 @@ pub enum Registry {
     Npm,
     /// Python's, with `uvx` and `pipx`.
     PyPi,
+    /// npm's or JSR's, by `npm:x` and `jsr:@x/y`, with `deno run`.
+    Deno,
     /// One of container images, with `docker run`.
     Image,
 }
@@ -27,6 +29,9 @@ pub struct Fetched<'a> {
 
 /// The package or image that a command line fetches; `None` where it starts what is there already.
 pub fn fetched<'a>(command: &str, args: &[&'a str]) -> Option<Fetched<'a>> {
+    if let Some(at) = script_of(command, args) {
+        return in_script(args[at]).map(|fetched| Fetched { at, ..fetched });
+    }
     let (registry, rest) = runner(program(command), args)?;
     let named = registry.naming_options();
     let mut rest = rest.iter().copied().zip(args.len() - rest.len()..);
@@ -45,6 +50,33 @@ pub fn fetched<'a>(command: &str, args: &[&'a str]) -> Option<Fetched<'a>> {
     None
 }
 
+/// The argument that a shell reads as a script: the one behind `-c`, `-lc` and their like.
+fn script_of(command: &str, args: &[&str]) -> Option<usize> {
+    if !["sh", "bash", "zsh", "dash", "ksh", "fish"].contains(&program(command)) {
+        return None;
+    }
+    let takes = |arg: &&str| arg.starts_with('-') && !arg.starts_with("--") && arg.ends_with('c');
+    let flag =
+        args.iter().position(takes).filter(|at| args[..*at].iter().all(|arg| arg.starts_with('-')))?;
+    (flag + 1 < args.len()).then_some(flag + 1)
+}
+
+/// What the first command of a script that fetches anything fetches. Of a script only plain words are understood.
+fn in_script(script: &str) -> Option<Fetched<'_>> {
+    script.split(['\n', ';', '&', '|']).find_map(|command| {
+        let words = command.split_whitespace().map(|word| word.trim_matches(['"', '\'']));
+        let is_before =
+            |word: &&str| *word == "exec" || word.split_once('=').is_some_and(|(name, _)| is_variable(name));
+        let words: Vec<_> = words.skip_while(is_before).collect();
+        let (program, args) = words.split_first()?;
+        fetched(program, args)
+    })
+}
+
+fn is_variable(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
 /// The program's own name: `C:\tools\npx.cmd` is `npx`.
 pub fn program(command: &str) -> &str {
     let base = command.rsplit(['/', '\\']).next().unwrap_or(command);
@@ -58,6 +90,7 @@ fn runner<'a, 'b>(program: &str, args: &'b [&'a str]) -> Option<(Registry, &'b [
         "uvx" => Some((Registry::PyPi, args)),
         "npm" => after(args, &["exec", "x"]).map(|rest| (Registry::Npm, rest)),
         "pnpm" | "yarn" => after(args, &["dlx"]).map(|rest| (Registry::Npm, rest)),
+        "deno" => after(args, &["run"]).map(|rest| (Registry::Deno, rest)),
         "bun" => after(args, &["x"]).map(|rest| (Registry::Npm, rest)),
         "pipx" => after(args, &["run"]).map(|rest| (Registry::PyPi, rest)),
         "uv" => after(after(args, &["tool"])?, &["run"]).map(|rest| (Registry::PyPi, rest)),
@@ -84,13 +117,14 @@ impl Registry {
         match self {
             Self::Npm => &["--package", "-p"],
             Self::PyPi => &["--from", "--spec"],
-            Self::Image => &[],
+            Self::Deno | Self::Image => &[],
         }
     }
 
     /// Other options that take the next word as their value.
     fn value_options(self) -> &'static [&'static str] {
         match self {
+            Self::Deno => &["--config", "-c", "--import-map", "--lock", "--cert", "--env-file", "--location", "--seed"],
             Self::Npm => &["--registry", "--cache", "--userconfig", "--prefix", "--loglevel"],
             Self::PyPi => &[
                 "--python",
@@ -154,7 +188,12 @@ impl Fetched<'_> {
     pub fn is_elsewhere(&self) -> bool {
         self.text.starts_with(['.', '/', '~'])
             || ["://", "${", "$<"].iter().any(|part| self.text.contains(part))
-            || self.registry != Registry::Image && self.text.contains(':')
+            || match self.registry {
+                Registry::Image => false,
+                // A script of one's own is no package.
+                Registry::Deno => !self.text.starts_with("npm:") && !self.text.starts_with("jsr:"),
+                Registry::Npm | Registry::PyPi => self.text.contains(':'),
+            }
     }
 
     /// What to write in place of a repository of source code that names no commit; `None` for everything else.
@@ -182,7 +221,7 @@ impl Fetched<'_> {
     pub fn is_pinned(&self) -> bool {
         let digit = |version: &str| version.starts_with(|c: char| c.is_ascii_digit()) && !version.contains(['*', '|']);
         match self.registry {
-            Registry::Npm => self.parts().1.is_some_and(|version| {
+            Registry::Npm | Registry::Deno => self.parts().1.is_some_and(|version| {
                 // `@1` and `@1.2` are ranges.
                 let version = version.trim_start_matches('v');
                 digit(version) && version.split(['-', '+']).next().unwrap_or_default().split('.').count() >= 3
@@ -205,7 +244,7 @@ impl Fetched<'_> {
     pub fn pinned_form(&self) -> String {
         let bare = self.parts().0;
         match self.registry {
-            Registry::Npm => format!("{bare}@VERSION"),
+            Registry::Npm | Registry::Deno => format!("{bare}@VERSION"),
             Registry::PyPi => format!("{bare}==VERSION"),
             Registry::Image => format!("{bare}:VERSION"),
         }
@@ -223,6 +262,8 @@ impl Fetched<'_> {
         let text = self.text;
         let cut = match self.registry {
             Registry::Npm => text.rfind('@').filter(|at| *at > 0),
+            // `npm:@scope/x` has an `@` of its own.
+            Registry::Deno => text.rfind('@').filter(|at| !text[..*at].ends_with([':', '/'])),
             Registry::PyPi => text.find(['=', '<', '>', '!', '~', '@', ';', ' ']),
             // A colon before a slash is a port.
             Registry::Image => text.find('@').or_else(|| text.rfind(':').filter(|colon| !text[*colon..].contains('/'))),

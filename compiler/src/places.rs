@@ -132,7 +132,7 @@ impl ServerPlaces {
             at,
             enabled: entry.enabled.clone(),
             when: Texts::of(entry.when.iter().flat_map(|when| when.env.iter().flatten())),
-            workspaces: Texts::of(entry.workspaces.iter().flatten()),
+            workspaces: Texts::of(entry.workspaces.iter().flat_map(|globs| &globs.value)),
             include_list: include.map(|include| include.at),
             include: Texts::of(include.iter().flat_map(|include| &include.value)),
             exclude: Texts::of(tools.iter().flat_map(|tools| tools.exclude.iter().flatten())),

@@ -81,3 +81,25 @@ pub enum Reaction {
     /// The whole server is hidden.
     Refuse,
 }
+
+impl Reaction {
+    /// The word for it, as it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Accept => "accept",
+            Self::Warn => "warn",
+            Self::Quarantine => "quarantine",
+            Self::Refuse => "refuse",
+        }
+    }
+
+    /// What happens then.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Accept => "nothing is said",
+            Self::Warn => "it is logged, and the tool stays",
+            Self::Quarantine => "the tool is hidden until it is locked again",
+            Self::Refuse => "the whole server is hidden",
+        }
+    }
+}

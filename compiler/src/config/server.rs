@@ -62,7 +62,7 @@ pub struct ServerEntry {
     /// Paths or globs; only sessions whose workspace lies under one of them see this server. A convenience, no security
     /// boundary: the client says where it is.
     #[schemars(extend("examples" = [["~/src/**"]]))]
-    pub workspaces: Option<Vec<Spanned<String>>>,
+    pub workspaces: Option<Spanned<Vec<Spanned<String>>>>,
     /// Whether this server may ask for the user's model. Default: false.
     pub sampling: Option<bool>,
     /// Whether a connection serves many calls. Default: `mcp.persistent_sessions`.

@@ -18,7 +18,7 @@ use super::words::{
 };
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, closest, shown, sort};
-use crate::document::{self, Document, Entry, Kind, Node, number_of};
+use crate::document::{self, Document, Entry, Kind, Node, no_space, number_of};
 use crate::source::Span;
 
 /// After this many unknown keys no more guesses are made: each costs a comparison with every known key.
@@ -224,6 +224,13 @@ impl<'a> Check<'a> {
             && let Some(quantity) = Quantity::parse(text)
         {
             return self.unit(place, text, &quantity);
+        }
+        if let Kind::String(text) = &node.kind
+            && !kinds.contains(&JsonType::String)
+            && kinds.contains(&JsonType::Object)
+            && let Some(problem) = no_space(text, node.at)
+        {
+            return self.say("", place.node.via, problem);
         }
         let subject = place.subject();
         let hint = command_line_hint(place.key(), node).or_else(|| hint(node, kinds)).or_else(|| {

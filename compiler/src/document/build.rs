@@ -9,6 +9,8 @@ use std::ops::Range;
 use granit_parser::{Event, Parser, ScalarStyle, StrInput, StructureStyle, Tag, options};
 
 use super::alias::{Anchor, Weight};
+use super::entries::Entries;
+use super::look_alike::{Strange, glued, no_space};
 use super::scalar::{self, Inner};
 use super::tag::is_plain_tag;
 use super::{Document, Entry, Kind, MAX_DEPTH, Node, syntax};
@@ -85,7 +87,10 @@ impl<'s> Builder<'s> {
             }
             Some(Err(error)) => {
                 let problem = syntax::reword(&error, self.text, self.id, &self.context);
-                self.report(problem);
+                // The parser may stumble over what was told already.
+                if self.diagnostics.iter().all(|told| told.primary.at != problem.primary.at) {
+                    self.report(problem);
+                }
                 Err(Stop)
             }
             None => Ok((Event::StreamEnd, self.text.len()..self.text.len(), None)),
@@ -150,7 +155,7 @@ impl<'s> Builder<'s> {
             Event::Scalar(text, style, anchor, tag) => {
                 self.context.scalar = range.clone();
                 let tag = tag.map(|tag| (tag.into_owned(), tag_at.unwrap_or(range.start)));
-                let node = self.scalar(&text, style, range, tag.as_ref());
+                let node = self.scalar(&text, style, range, tag.as_ref())?;
                 self.anchored(anchor, node)
             }
             Event::SequenceStart(style, anchor, tag) => {
@@ -174,9 +179,24 @@ impl<'s> Builder<'s> {
         }
     }
 
-    fn scalar(&mut self, text: &str, style: ScalarStyle, range: Range<usize>, tag: Option<&(Tag, usize)>) -> Node {
-        let range = range.start..range.start + self.text[range.clone()].trim_end().len();
+    fn scalar(
+        &mut self,
+        text: &str,
+        style: ScalarStyle,
+        range: Range<usize>,
+        tag: Option<&(Tag, usize)>,
+    ) -> Step<Node> {
+        let range = range.start..range.start + self.text[range.clone()].trim_end_matches([' ', '\t', '\r', '\n']).len();
         let plain = style == ScalarStyle::Plain;
+        if plain && let Some(strange) = Strange::of(self.text, range.start, &self.text[range.clone()]) {
+            let problem = strange.diagnostic(self.span(range.clone()), text);
+            self.report(problem);
+            // What was meant is looked at like any other text.
+            return match strange.meant {
+                Some(meant) => Ok(Node::new(self.span(range), scalar::resolve(meant))),
+                None => Err(Stop),
+            };
+        }
         // Nothing at all comes as a `~` of no length.
         let kind = if plain && range.is_empty() {
             Kind::Null
@@ -190,7 +210,7 @@ impl<'s> Builder<'s> {
             None => kind,
         };
         let inner = Inner::of(self.text, &range, text, style);
-        Node { inner, ..Node::new(self.span(range), kind) }
+        Ok(Node { inner, ..Node::new(self.span(range), kind) })
     }
 
     fn collection(
@@ -274,6 +294,7 @@ impl<'s> Builder<'s> {
             self.context.key = key.at.range();
             let (event, range, tag) = self.next()?;
             let value = self.node(event, range, tag)?;
+            let (key, value) = self.unglued(key, value);
             last = value.at.end.max(key.at.end);
             if is_merge {
                 match &merges {
@@ -291,6 +312,20 @@ impl<'s> Builder<'s> {
                 refused = true;
             }
         }
+    }
+
+    /// `{name:a}` is a key with nothing behind it, and was meant as a key and its value.
+    fn unglued(&mut self, key: Node, value: Node) -> (Node, Node) {
+        let nothing = matches!(value.kind, Kind::Null) && value.at.start == value.at.end;
+        let written = &self.text[key.at.range()];
+        let split = glued(written).zip(no_space(written, key.at)).filter(|_| nothing && !self.context.open.is_empty());
+        let Some((colon, problem)) = split else { return (key, value) };
+        let (name, rest) = written.split_at(colon);
+        let (name, rest) = (name.trim_end_matches(':').to_owned(), rest.trim().to_owned());
+        self.report(problem);
+        let name_at = Span { end: key.at.start + name.len(), ..key.at };
+        let value_at = Span { start: key.at.start + colon, ..key.at };
+        (Node::new(name_at, Kind::String(name)), Node::new(value_at, scalar::resolve(rest)))
     }
 
     /// The text of a key: numbers and truth values are keys as they are written.
@@ -351,35 +386,5 @@ impl<'s> Builder<'s> {
                 }
             }
         }
-    }
-}
-
-/// The entries of a map, each key once, found in constant time.
-#[derive(Default)]
-struct Entries {
-    entries: Vec<Entry>,
-    /// Filled once a map is wide; a narrow one is quicker to search than to index.
-    index: HashMap<String, usize>,
-}
-
-impl Entries {
-    const NARROW: usize = 16;
-
-    /// Adds an entry, or gives it back with the place of the first one.
-    fn insert(&mut self, entry: Entry) -> Result<(), (Box<Entry>, Span)> {
-        let first = if self.entries.len() <= Self::NARROW {
-            self.entries.iter().position(|other| other.key == entry.key)
-        } else {
-            self.index.get(&entry.key).copied()
-        };
-        if let Some(first) = first {
-            return Err((Box::new(entry), self.entries[first].key_at));
-        }
-        self.entries.push(entry);
-        let indexed = if self.entries.len() > Self::NARROW { self.index.len() } else { self.entries.len() };
-        for (index, entry) in self.entries.iter().enumerate().skip(indexed) {
-            self.index.insert(entry.key.clone(), index);
-        }
-        Ok(())
     }
 }

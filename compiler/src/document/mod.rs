@@ -8,6 +8,8 @@
 
 mod alias;
 mod build;
+mod entries;
+mod look_alike;
 mod read;
 mod rename;
 mod scalar;
@@ -17,6 +19,7 @@ mod tag;
 use crate::diagnostic::Diagnostic;
 use crate::source::{Source, SourceId, SourceMap, Span};
 
+pub(crate) use look_alike::no_space;
 pub use read::{MAX_BYTES, read};
 pub use rename::{Rename, map_to_list, name_to_map, rename};
 pub(crate) use scalar::{Number, number as number_of};

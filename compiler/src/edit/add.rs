@@ -54,13 +54,19 @@ fn with(mut tree: Value, path: &[&str], entry: &Value) -> Value {
 /// A list of its own at the end of the file.
 fn new_key(original: &Original<'_>, root: Option<&Node>, key: &str, entry: &Value) -> String {
     let body = original.body;
+    let added = keyed(original, root, key, entry);
+    let missing = if body.is_empty() || body.ends_with('\n') { "" } else { original.newline };
+    format!("{body}{missing}{added}")
+}
+
+/// The key with a list of one entry, as whole lines.
+pub(super) fn keyed(original: &Original<'_>, root: Option<&Node>, key: &str, entry: &Value) -> String {
+    let body = original.body;
     let first = root.and_then(|root| root.entries().iter().find(|entry| entry.value.via.is_none()));
     let key_column = first.map_or(0, |entry| column(body, entry.key_at.start));
     let deeper = root.and_then(|root| place::list_indent(body, root)).unwrap_or(2);
     let item = Style::default().item(entry, key_column + deeper);
-    let added = original.lines(&format!("{}{key}:\n{item}", " ".repeat(key_column)));
-    let missing = if body.is_empty() || body.ends_with('\n') { "" } else { original.newline };
-    format!("{body}{missing}{added}")
+    original.lines(&format!("{}{key}:\n{item}", " ".repeat(key_column)))
 }
 
 fn to_list(original: &Original<'_>, root: Option<&Node>, key: &Entry, entry: &Value) -> Result<Vec<String>, Refused> {

@@ -6,18 +6,23 @@
 
 mod add;
 mod emit;
+mod paste;
 mod place;
 mod remove;
 mod value;
 
 pub use add::add;
 pub use emit::Style;
+pub use paste::{Pasted, to_paste};
 pub use remove::{Removed, names, remove};
 pub use value::Value;
+
+use std::collections::BTreeSet;
 
 use crate::code::Code;
 use crate::diagnostic::Diagnostic;
 use crate::document::{self, Document};
+use crate::interpolate::{Reference, Template};
 use crate::source::{Source, SourceId};
 
 /// A list that entries are added to.
@@ -113,9 +118,17 @@ fn parse(body: &str) -> (Option<Document>, Vec<Diagnostic>) {
     document::parse(SourceId::default(), &Source::new("", body))
 }
 
-/// The entry as it can be pasted below the key of its list.
-pub fn to_paste(entry: &Value) -> String {
-    Style::default().item(entry, 2)
+/// The variables that a config's text refers to.
+///
+/// # Errors
+/// When the text can't be read.
+pub fn variables(text: &str) -> Result<BTreeSet<String>, Refused> {
+    let original = Original::read(text)?;
+    let mut found = BTreeSet::new();
+    original.tree.visit(&mut |text| {
+        found.extend(Template::parse(text).0.references().filter_map(Reference::variable).map(str::to_owned));
+    });
+    Ok(found)
 }
 
 #[cfg(test)]

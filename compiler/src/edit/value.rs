@@ -46,6 +46,16 @@ impl Value {
         }
     }
 
+    /// Hands every text in it to `see`.
+    pub(super) fn visit(&self, see: &mut impl FnMut(&str)) {
+        match self {
+            Self::Text(text) => see(text),
+            Self::List(items) => items.iter().for_each(|item| item.visit(see)),
+            Self::Map(entries) => entries.iter().for_each(|(_, value)| value.visit(see)),
+            Self::Null | Self::Bool(_) | Self::Number(_) => {}
+        }
+    }
+
     pub(super) fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
         match self {
             Self::Map(entries) => entries.iter_mut().find(|(name, _)| name == key).map(|(_, value)| value),

@@ -12,10 +12,11 @@ pub const WITHOUT_EXAMPLE: [Code; 3] = [Code::NotUtf8, Code::FileTooLarge, Code:
 
 /// The codes whose example shows the place but needs more than a config to be reported: a lock, a machine, what a plugin
 /// did, a host's file. Cases of their own show these.
-pub const NEEDS_MORE: [Code; 12] = [
+pub const NEEDS_MORE: [Code; 13] = [
     Code::HostKey,
     Code::PluginFailed,
     Code::BadPluginOutput,
+    Code::PluginServerTwice,
     Code::MatchesNothing,
     Code::LargeAndNotDeferred,
     Code::ListingOverBudget,

@@ -88,6 +88,14 @@ pub struct Problem {
     pub line: usize,
     /// One sentence without a final stop.
     pub text: String,
+    /// Whether it costs an entry; else it is about the file as a whole.
+    pub of_entry: bool,
+}
+
+impl Problem {
+    fn of_file(line: usize, text: impl Into<String>) -> Self {
+        Self { line, text: text.into(), of_entry: false }
+    }
 }
 
 impl Imported {
@@ -119,19 +127,19 @@ fn import_as_said(text: &str, path: &str, name: Option<&str>) -> Imported {
     let mut imported = Imported { notes: read.notes, problems: read.problems, ..Imported::default() };
     let Some(root) = read.root else {
         if imported.problems.is_empty() {
-            imported.problems.push(Problem { line: 1, text: "the file holds nothing".to_owned() });
+            imported.problems.push(Problem::of_file(1, "the file holds nothing"));
         }
         return imported;
     };
     let found = find::find(&root, read.format);
     imported.places = found.places.clone();
     if found.servers.is_empty() {
-        imported.problems.push(Problem { line: 1, text: found.nothing() });
+        imported.problems.push(Problem::of_file(1, found.nothing()));
         return imported;
     }
     if name.is_some() && found.servers.len() > 1 {
         let text = format!("a name can be given for one server, and this file holds {}", found.servers.len());
-        imported.problems.push(Problem { line: 1, text });
+        imported.problems.push(Problem::of_file(1, text));
         return imported;
     }
     if let Some(builtins) = root.entries().iter().find(|entry| entry.key == "mcp_builtins" && !entry.value.is_empty()) {
@@ -155,7 +163,7 @@ fn import_as_said(text: &str, path: &str, name: Option<&str>) -> Imported {
                 number(&mut converted, &mut names);
                 imported.servers.push(converted);
             }
-            Err(text) => imported.problems.push(Problem { line, text }),
+            Err(text) => imported.problems.push(Problem { line, text, of_entry: true }),
         }
     }
     imported

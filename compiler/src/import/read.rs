@@ -61,7 +61,7 @@ pub(super) fn read(source: &Source) -> Read {
 }
 
 fn failed(format: Format, source: &Source, at: usize, message: &str) -> Read {
-    let problem = Problem { line: source.position(at).line, text: message.to_owned() };
+    let problem = Problem::of_file(source.position(at).line, message);
     Read { root: None, format, notes: Vec::new(), problems: vec![problem] }
 }
 
@@ -139,7 +139,7 @@ fn read_yaml(source: &Source, text: &str) -> Read {
                 let text = "a second YAML document starts here; only the first one is imported".to_owned();
                 read.notes.push(Note { kind: NoteKind::Lost, line, text });
             }
-            _ => read.problems.push(Problem { line, text: problem.message }),
+            _ => read.problems.push(Problem::of_file(line, problem.message)),
         }
     }
     read.root = document.map(|document| yaml_value(&document.root, text));

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::NoteKind;
 use super::input::{Input, variable_name};
-use crate::interpolate::Reference;
+use crate::interpolate::{Reference, ends_in_word, name_prefix};
 
 /// What the places of a text mean for the references in it.
 #[derive(Clone, Copy, Debug)]
@@ -66,30 +66,27 @@ fn print(pieces: &[Piece]) -> String {
     out
 }
 
-/// A text as our language writes it: a `$` that could be taken for the start of something is written twice.
+/// A text as our language writes it: a `$` that is, or could be taken for, the start of something is written twice, and so is
+/// every one of several.
 pub(super) fn literal(text: &str, followed: bool) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('$') {
-        out.push_str(&rest[..at]);
-        rest = &rest[at + 1..];
-        let twice = if rest.is_empty() { followed } else { rest.starts_with(['{', '<', '$']) };
-        out.push_str(if twice { "$$" } else { "$" });
+        let (before, dollars) = rest.split_at(at);
+        rest = dollars.trim_start_matches('$');
+        let count = dollars.len() - rest.len();
+        let starts = match rest {
+            "" => followed,
+            _ => rest.starts_with(['{', '<']) || !name_prefix(rest).is_empty() && !ends_in_word(before),
+        };
+        out.push_str(before);
+        out.push_str(&"$".repeat(if count > 1 || starts { 2 * count } else { 1 }));
     }
     out + rest
 }
 
-/// The longest name of a variable that `text` starts with.
-fn name_of(text: &str) -> &str {
-    let end = text
-        .char_indices()
-        .find(|(at, c)| !(c.is_ascii_alphabetic() || *c == '_' || *at > 0 && c.is_ascii_digit()))
-        .map_or(text.len(), |(at, _)| at);
-    &text[..end]
-}
-
 fn is_name(text: &str) -> bool {
-    !text.is_empty() && name_of(text).len() == text.len()
+    !text.is_empty() && name_prefix(text).len() == text.len()
 }
 
 struct Scan<'t> {
@@ -170,7 +167,7 @@ impl Scan<'_> {
         }
         let bare = ["env:", "env.", "ENV:", "oc.env:", "secrets."].iter().find_map(|prefix| inner.strip_prefix(prefix));
         let inner_name = bare.unwrap_or(inner);
-        let name = name_of(inner_name);
+        let name = name_prefix(inner_name);
         let rest = &inner_name[name.len()..];
         if name.is_empty() {
             return self.foreign(inner, whole);
@@ -237,7 +234,7 @@ impl Scan<'_> {
 
     /// `$NAME`, as shells and Gemini write it; lower case is more often part of a password.
     fn bare(&mut self) -> bool {
-        let name = name_of(&self.text[self.at + 1..]);
+        let name = name_prefix(&self.text[self.at + 1..]);
         let shouted = name.len() > 1 && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
         let inside = self.plain.ends_with(|c: char| c.is_alphanumeric() || c == '$');
         if !shouted || inside || self.around.shell {
@@ -251,7 +248,7 @@ impl Scan<'_> {
     /// `%NAME%`, as Windows writes it.
     fn percent(&mut self) -> bool {
         let rest = &self.text[self.at + 1..];
-        let name = name_of(rest);
+        let name = name_prefix(rest);
         if self.around.url || name.len() < 3 || !rest[name.len()..].starts_with('%') {
             return false;
         }
@@ -357,11 +354,26 @@ mod tests {
         assert_eq!(convert("https://x/?a=%ABC%", url).text, "https://x/?a=%ABC%");
     }
 
+    /// What we write ourselves is nothing to warn of.
+    #[test]
+    fn no_lint_is_about_a_text_that_was_written_here() {
+        for text in
+            ["$$$ $X pa$$wd p$x a$HOME $home ${", "$$", "$$$$", "a$$", "$$NAME", "5$", "$_", "$5 $", "$$${x}", "$$$<a>"]
+        {
+            let (template, findings) = Template::parse(&literal(text, false));
+            assert_eq!((template.as_literal().as_deref(), findings.len()), (Some(text), 0), "{text}: {findings:?}");
+            let followed = format!("{}${{X}}", literal(text, true));
+            let (template, findings) = Template::parse(&followed);
+            let value = template.resolve(|_| Ok::<_, ()>("!".to_owned())).unwrap();
+            assert_eq!((value, findings.len()), (format!("{text}!"), 0), "{text}: {findings:?}");
+        }
+    }
+
     #[test]
     fn a_shell_keeps_its_own() {
         let none = BTreeMap::new();
         let shell = Around { shell: true, ..around(&none) };
-        assert_eq!(convert("echo $HOME ${X}", shell).text, "echo $HOME ${X}");
+        assert_eq!(convert("echo $HOME ${X}", shell).text, "echo $$HOME ${X}");
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub trait Machine {
     fn variable(&self, name: &str) -> Option<bool>;
     /// Whether a program is found.
     fn has_command(&self, program: &str) -> bool;
-    /// Whether a file of `${file:…}` can be read; its path is relative to the main file.
+    /// Whether a file that the config names can be read; its path is relative to the main file.
     fn has_file(&self, path: &str) -> bool;
 }
 
@@ -44,6 +44,15 @@ pub fn lints(config: &Config, fragments: &[Fragment], machine: &dyn Machine) -> 
                 lint_builtin(builtin, directory, machine, &mut found);
             }
         }
+    }
+    if let Some(bundle) = config.mcp.as_ref().and_then(|mcp| mcp.ca_bundle.as_ref())
+        && !machine.has_file(&bundle.value)
+    {
+        let message = format!("`mcp.ca_bundle` names the file `{}`, which can't be read", shown(&bundle.value));
+        found.push(Diagnostic::new(Code::UnreadableFile, bundle.at, message).help(
+            "no remote server is reached without it: put the authority's certificates there as PEM; a relative path is \
+             relative to the config",
+        ));
     }
     for plugin in config.plugins.iter().flatten() {
         lint_plugin(&plugin.value, machine, &mut found);

@@ -6,11 +6,13 @@
 mod change;
 mod drift;
 mod make;
+mod notice;
 pub mod words;
 
 pub use change::{Change, Class, Context, Found, Item, PHRASES, Rule, Verdict, changes, verdict};
 pub use drift::{Drift, DriftKind};
 pub use make::{Made, make};
+pub use notice::Notice;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,10 +1,10 @@
 //! Rules and filters that are well formed and change nothing: each is a lint, since something was meant by it.
 
 use crate::code::Code;
-use crate::config::{Mcp, Verdict};
+use crate::config::{Mcp, ServerEntry, Verdict};
 use crate::diagnostic::{Diagnostic, shown};
-use crate::plan::{Rule, Server, Verb, normalize_uri};
-use crate::source::Spanned;
+use crate::plan::{Connect, Rule, Server, Verb, normalize_uri};
+use crate::source::{Span, Spanned};
 
 use super::policy::strange_server;
 use super::{Inputs, Resolver};
@@ -52,6 +52,30 @@ impl Resolver<'_> {
                 self.without_effect("allow", rule, Some(other), &why, "remove it");
             }
         }
+    }
+
+    /// What is written in an entry and changes nothing of its server.
+    pub(super) fn check_settings(&mut self, entry: &ServerEntry, connect: Connect) {
+        if let Some(globs) = entry.workspaces.as_ref().filter(|globs| globs.value.is_empty()) {
+            let message = "an empty list of workspaces binds the server to none: it is there in every session";
+            self.report(
+                Diagnostic::new(Code::SettingWithoutEffect, globs.at, message)
+                    .help("name the workspaces, remove the key, or park the server with `enabled: false`"),
+            );
+        }
+        if let Some(seconds) = entry.idle_stop_seconds.as_ref().filter(|seconds| seconds.value.0 > 0.0)
+            && connect != Connect::Lazy
+        {
+            self.idle_without_effect(seconds.at, "this server isn't connected lazily");
+        }
+    }
+
+    pub(super) fn idle_without_effect(&mut self, at: Span, why: &str) {
+        let message = format!("`idle_stop_seconds` has no effect: {why}");
+        self.report(
+            Diagnostic::new(Code::SettingWithoutEffect, at, message)
+                .help("write `connect: lazy` beside it, or remove it; a server that is connected at the start stays"),
+        );
     }
 
     fn without_effect(

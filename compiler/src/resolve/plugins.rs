@@ -105,7 +105,17 @@ impl Resolver<'_> {
                 self.server(entry, None, mcp, Origin::Plugin);
                 continue;
             };
-            if let Some(other) = names.place(&name.value) {
+            let printed = |server: &Server| server.name == name.value && server.origin == Origin::Plugin;
+            if servers.iter().any(printed) {
+                let message = format!("plugins print `{}` twice; this one counts", name.value);
+                let mut twice = Diagnostic::new(Code::PluginServerTwice, name.at, message)
+                    .help(format!("have the plugin `{}` print another name, or print it once", plugin.name.value));
+                if let Some(other) = self.places.servers.get(name.value.as_str()) {
+                    twice = twice.related(other.at, "dropped");
+                }
+                self.report(twice);
+                servers.retain(|server| server.name != name.value);
+            } else if let Some(other) = names.place(&name.value) {
                 self.report(
                     Diagnostic::new(
                         Code::Overridden,

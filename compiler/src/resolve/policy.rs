@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::code::Code;
 use crate::config::policy::AgentPolicy;
-use crate::config::{self, Config};
+use crate::config::{self, Config, Verdict};
 use crate::diagnostic::{Diagnostic, Severity, closest, shown};
 use crate::name::ServerName;
 use crate::pattern::Pattern;
@@ -43,8 +43,22 @@ impl Resolver<'_> {
         let default = value(&written.default).unwrap_or_default();
         let read_only = written.read_only.as_ref().is_some_and(|read_only| read_only.value);
         let deny = self.rule_list(written.deny.as_deref(), servers);
-        let allow = self.rule_list(written.allow.as_deref(), servers);
+        let allowed = written.allow.as_deref().unwrap_or_default();
+        let allow = self.rule_list(Some(allowed), servers);
         self.check_effects(&deny, &allow, default, read_only);
+        if let Some(written) = written.default.as_ref().filter(|default| default.value == Verdict::Deny)
+            && allowed.is_empty()
+            && !servers.is_empty()
+        {
+            self.report(
+                Diagnostic::new(
+                    Code::NothingAllowed,
+                    written.at,
+                    "everything is denied by default, and no rule of `allow` names an exception",
+                )
+                .help("write what is allowed into `allow`, such as `mcp:call:SERVER:TOOL`, or remove `default: deny`"),
+            );
+        }
         let bare = |rules: Vec<Spanned<Rule>>| rules.into_iter().map(|rule| rule.value).collect();
         Policy { default, deny: bare(deny), allow: bare(allow), read_only, on_drift: OnDrift::default() }
     }

@@ -8,7 +8,7 @@ use crate::diagnostic::{Diagnostic, closest, shown};
 use crate::lint;
 use crate::name::ServerName;
 use crate::places::ServerPlaces;
-use crate::plan::{Naming, Origin, Server, ToolFilter};
+use crate::plan::{Connect, Naming, Origin, Server, ToolFilter};
 use crate::source::{Span, Spanned};
 
 use super::names::{Named, Names};
@@ -55,6 +55,13 @@ impl Resolver<'_> {
             servers.iter_mut().for_each(|server| server.enabled = false);
         }
         self.plugin_servers(inputs, mcp, &mut names, naming, &mut servers);
+        if let Some(written) = mcp.idle_stop_seconds.as_ref().filter(|seconds| seconds.value.0 > 0.0)
+            && !servers.is_empty()
+            && servers.iter().all(|server| server.connect != Connect::Lazy)
+            && !self.open_world
+        {
+            self.idle_without_effect(written.at, "no server is connected lazily");
+        }
         servers
     }
 
@@ -117,7 +124,10 @@ impl Resolver<'_> {
         let entry = &entry.value;
         let when_env = entry.when.iter().flat_map(|when| when.env.iter().flatten());
         let when_env: Vec<String> = when_env.map(|variable| self.variable_name(variable)).collect();
-        let workspaces = entry.workspaces.iter().flatten().map(|glob| self.path(glob, "workspaces")).collect();
+        let globs = entry.workspaces.iter().flat_map(|globs| &globs.value);
+        let workspaces = globs.map(|glob| self.path(glob, "workspaces")).collect();
+        let connect = entry.connect.or(mcp.connect).unwrap_or_default();
+        self.check_settings(entry, connect);
         Some(Server {
             name: name?.value,
             description: entry.description.as_ref().map(|text| text.value.clone()),
@@ -131,7 +141,7 @@ impl Resolver<'_> {
             workspaces,
             sampling: entry.sampling.unwrap_or(false),
             persistent_sessions: entry.persistent_sessions.or(mcp.persistent_sessions).unwrap_or(true),
-            connect: entry.connect.or(mcp.connect).unwrap_or_default(),
+            connect,
             idle_stop_seconds: entry
                 .idle_stop_seconds
                 .as_ref()

@@ -53,13 +53,16 @@ impl Add {
             Some(builtin) => self.builtin(builtin)?,
             None => self.server()?,
         };
-        let mut edited = Edited::open(which)?;
+        let mut edited = match Edited::open(which)? {
+            Ok(edited) => edited,
+            Err(outcome) => return Ok(outcome),
+        };
         if edit::names(edited.text()).is_ok_and(|names| names.contains(&name)) {
             report::error(format_args!("`{name}` is in {} already", edited.path().display()));
             return Ok(Outcome::DoesNotHold);
         }
         if let Err(why) = edited.add(list, &entry) {
-            why.tell(&format!("`{name}` is not added"), Some(&entry));
+            why.tell(&format!("`{name}` is not added"), Some(edited.to_paste(list, &entry)));
             return Ok(Outcome::DoesNotHold);
         }
         let outcome = edited.finish(self.dry_run)?;

@@ -80,11 +80,10 @@ pub(super) fn project(which: &Which) -> Result<Project, CouldNot> {
 }
 
 fn nobody(project: &Project) -> String {
-    let config = project.config.display();
-    let profile = project.profile().map(|profile| format!(" --profile {profile}")).unwrap_or_default();
     format!(
-        "no executor runs for {}; start one with 'mcplan run --stdio -c {config}{profile}', or start the client that does",
-        project.shown()
+        "no executor runs for {}; start one with '{}', or start the client that does",
+        project.shown(),
+        project.command("run --stdio")
     )
 }
 

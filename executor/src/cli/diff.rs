@@ -82,7 +82,7 @@ impl DiffCommand {
         asked.tell_failed();
         let reached_all = asked.failed.is_empty() && compilation.plugins_failed.is_empty();
         let made = make(plan, sources, asked.reached, Some(&before));
-        tell_without_text(&made);
+        tell_without_text(project, &made);
         Ok(Ok((before, made.lock, reached_all)))
     }
 }
@@ -90,7 +90,11 @@ impl DiffCommand {
 fn lock_of(path: &Path) -> Result<Lock, CouldNot> {
     match read_lock_file(path) {
         Ok(Some(lock)) => Ok(lock),
-        Ok(None) => Err(CouldNot::new(format!("there is no {}", path.display()))),
+        Ok(None) => Err(CouldNot::new(format!(
+            "there is no {}: two lock files are compared, before and after, as 'mcplan lock' writes them; with none named, \
+             it is the lock against the config. That of another commit is had with 'git show COMMIT:config.lock.json > before.json'",
+            path.display()
+        ))),
         Err(problem) => Err(CouldNot::new(problem.to_string())),
     }
 }

@@ -1,13 +1,13 @@
 //! A config that a command changes: read once, every change compiled before it counts, written whole or not at all.
 
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use mcplan_compiler::Compilation;
 use mcplan_compiler::diagnostic::Diagnostic;
-use mcplan_compiler::edit::{self, List, Refused, Value};
+use mcplan_compiler::edit::{self, List, Pasted, Refused, Value};
 
-use super::project::{Project, Which};
+use super::project::{Project, Which, behind_links};
 use super::report::{self, CouldNot, Outcome};
 use crate::runtime::executor::directory_of;
 
@@ -33,11 +33,11 @@ pub(super) enum NotMade {
 }
 
 impl Edited {
-    /// Reads the config of `-c`, or the one that is here.
+    /// Reads the config of `-c`, or the one that is here. What is no YAML is told of, and how the command ends then is given.
     ///
     /// # Errors
     /// When there is none, or it can't be read.
-    pub(super) fn open(which: &Which) -> Result<Self, CouldNot> {
+    pub(super) fn open(which: &Which) -> Result<Result<Self, Outcome>, CouldNot> {
         if let Some(profile) = &which.profile {
             return Err(CouldNot::new(format!(
                 "an edit is of one file: leave --profile out, or name the profile's own file with -c (config.{profile}.yml)"
@@ -50,6 +50,11 @@ impl Edited {
         })?;
         let text = String::from_utf8(bytes).map_err(|_| CouldNot::new(format!("{shown} is not UTF-8")))?;
         let compilation = project.compile()?;
+        if edit::names(&text) == Err(Refused::Broken) {
+            report::to_stderr(report::no_plan(&compilation, true));
+            report::error(format_args!("{shown} has errors and is left as it is: mend them first"));
+            return Ok(Err(Outcome::DoesNotHold));
+        }
         let old_errors = errors_of(compilation);
         let profiles = profiles_of(&project.config).into_iter().filter_map(|profile| {
             let under = Which { profile: Some(profile), ..which.clone() }.project(project.config.clone());
@@ -57,7 +62,7 @@ impl Edited {
             Some((under, errors))
         });
         let profiles = profiles.collect();
-        Ok(Self { project, before: text.clone(), text, old_errors, profiles })
+        Ok(Ok(Self { project, before: text.clone(), text, old_errors, profiles }))
     }
 
     /// The config as the user named it.
@@ -68,6 +73,28 @@ impl Edited {
     /// The text so far.
     pub(super) fn text(&self) -> &str {
         &self.text
+    }
+
+    /// An entry as it is added by hand.
+    pub(super) fn to_paste(&self, list: List, entry: &Value) -> Pasted {
+        edit::to_paste(&self.text, list, entry)
+    }
+
+    /// Where an entry stands that isn't written in this file: in a fragment of it, or in a profile.
+    pub(super) fn elsewhere(&self, name: &str) -> Option<String> {
+        let main = self.project.compile().ok()?;
+        let under = self.profiles.iter().filter_map(|(profile, _)| profile.compile().ok());
+        let found = std::iter::once(main).chain(under).find_map(|compilation| {
+            let at = compilation.places.servers.get(name)?.at;
+            let source = compilation.texts.get(at.source);
+            Some((source.path.clone(), source.position(at.start)))
+        });
+        let (path, at) = found?;
+        // Fragments are named from the config's directory, the config's own profiles as the config is.
+        let file = if Path::new(&path).exists() { PathBuf::from(&path) } else { self.project.directory.join(&path) };
+        let command = Which { config: Some(file), ..Which::default() };
+        let command = command.project(command.config.clone()?).command(&format!("remove {name}"));
+        Some(format!("it stands in {path}:{}:{}, so run '{command}'", at.line, at.column))
     }
 
     /// Adds an entry, if the result compiles.
@@ -136,24 +163,28 @@ fn profiles_of(config: &Path) -> Vec<String> {
 
 impl NotMade {
     /// Says why, and what to paste where the file is edited by hand.
-    pub(super) fn tell(&self, what: &str, entry: Option<&Value>) {
+    ///
+    /// An entry that gives errors gives the same ones when it is pasted.
+    pub(super) fn tell(&self, what: &str, pasted: Option<Pasted>) {
         match self {
-            Self::Refused(why) => report::error(format_args!("{what}: {why}")),
+            Self::Refused(why) => {
+                report::error(format_args!("{what}: {why}"));
+                if let Some(Pasted { text, place }) = pasted {
+                    report::note(format_args!("the entry, to paste {place}:"));
+                    report::note(text.trim_end_matches('\n'));
+                }
+            }
             Self::Errors(compilation, errors) => {
                 report::to_stderr(report::human(errors, compilation, true));
                 report::error(format_args!("{what}: the config would have new errors, so it is left as it is"));
             }
-        }
-        if let Some(entry) = entry {
-            report::note("the entry, to paste:");
-            report::note(edit::to_paste(entry).trim_end_matches('\n'));
         }
     }
 }
 
 /// Replaces the file in one step: a reader sees the old text or the new one. A symlink stays one, permissions stay.
 pub(super) fn write_whole(path: &Path, expected: Option<&str>, text: &str) -> std::io::Result<()> {
-    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let target = behind_links(path);
     if let Some(expected) = expected
         && std::fs::read(&target)? != expected.as_bytes()
     {

@@ -1,5 +1,6 @@
 //! `mcplan import`: servers from another client's configuration.
 
+use std::collections::BTreeSet;
 use std::io::Read as _;
 
 use clap::Args;
@@ -37,7 +38,11 @@ enum Became {
 
 impl Import {
     pub(super) fn run(&self, which: &Which) -> anyhow::Result<Outcome> {
-        let mut edited = Edited::open(which)?;
+        let mut edited = match Edited::open(which)? {
+            Ok(edited) => edited,
+            Err(outcome) => return Ok(outcome),
+        };
+        let read_before = edit::variables(edited.text()).unwrap_or_default();
         let shown = if self.file == "-" { "stdin" } else { &self.file };
         let bytes = self.read()?;
         let mut texts = SourceMap::default();
@@ -48,19 +53,21 @@ impl Import {
         }
         let imported = import::import(&texts.get(id).text, shown, self.name.as_deref());
         imported.notes.iter().for_each(|note| tell(shown, note));
-        let became: Vec<_> = imported.servers.iter().map(|server| add(&mut edited, server, shown)).collect();
+        let became: Vec<_> =
+            imported.servers.iter().map(|server| add(&mut edited, server, shown, &read_before)).collect();
         for problem in &imported.problems {
             report::error(format_args!("{shown}:{}: {}", problem.line, problem.text));
         }
         edited.finish(self.dry_run)?;
         let count = |wanted| became.iter().filter(|one| **one == wanted).count();
-        report::note(format_args!(
-            "{} of {} {} to {}",
-            count(Became::Added),
-            plural(became.len() + imported.problems.len()),
-            if self.dry_run { "would be added" } else { "added" },
-            edited.path().display()
-        ));
+        let config = edited.path().display();
+        let would = if self.dry_run { "would be added" } else { "added" };
+        match became.len() + imported.problems.iter().filter(|problem| problem.of_entry).count() {
+            0 => report::note(format_args!("no server is added to {config}")),
+            servers => {
+                report::note(format_args!("{} of {} {would} to {config}", count(Became::Added), plural(servers)))
+            }
+        }
         let fine = imported.problems.is_empty() && count(Became::LeftOut) == 0;
         Ok(if fine { Outcome::Fine } else { Outcome::DoesNotHold })
     }
@@ -77,7 +84,7 @@ impl Import {
 }
 
 /// Adds one server and tells what was done with it.
-fn add(edited: &mut Edited, server: &ImportedServer, shown: &str) -> Became {
+fn add(edited: &mut Edited, server: &ImportedServer, shown: &str, read_before: &BTreeSet<String>) -> Became {
     let name = server.name.as_str();
     if edit::names(edited.text()).is_ok_and(|names| names.iter().any(|other| other == name)) {
         report::warning(format_args!("{shown}:{}: `{name}` is in the config already; it is skipped", server.line));
@@ -87,13 +94,31 @@ fn add(edited: &mut Edited, server: &ImportedServer, shown: &str) -> Became {
         Ok(()) => {
             report::note(format_args!("{shown}:{}: `{name}`", server.line));
             server.notes.iter().for_each(|note| tell(shown, note));
+            for (line, variable) in server.notes.iter().filter_map(of_variable) {
+                if read_before.contains(variable) {
+                    report::note(format_args!(
+                        "  note: {shown}:{line}: `${{{variable}}}` was in {} already: if this is to be another value, call \
+                         the variable otherwise here",
+                        edited.path().display()
+                    ));
+                }
+            }
             Became::Added
         }
         Err(why) => {
-            why.tell(&format!("{shown}:{}: `{name}` is not added", server.line), Some(&server.entry));
+            let pasted = edited.to_paste(List::Servers, &server.entry);
+            why.tell(&format!("{shown}:{}: `{name}` is not added", server.line), Some(pasted));
             server.notes.iter().for_each(|note| tell(shown, note));
             Became::LeftOut
         }
+    }
+}
+
+/// The variable that a note says is to be set.
+fn of_variable(note: &Note) -> Option<(usize, &String)> {
+    match &note.kind {
+        NoteKind::Set(variable) => Some((note.line, variable)),
+        NoteKind::Changed | NoteKind::Lost => None,
     }
 }
 

@@ -108,11 +108,12 @@ fn tell(project: &Project, made: &Made, failed: &[(ServerName, ConnectError)], w
         let names: Vec<_> = made.missing.iter().map(ServerName::as_str).collect();
         let (whose, them) = if names.len() == 1 { ("its", "it") } else { ("their", "them") };
         report::note(format_args!(
-            "not in the catalog: {}; {whose} tools are unknown until 'mcplan lock' reaches {them}",
-            names.join(", ")
+            "not in the catalog: {}; {whose} tools are unknown until '{}' reaches {them}",
+            names.join(", "),
+            project.command("lock")
         ));
     }
-    tell_without_text(made);
+    tell_without_text(project, made);
     for (name, change) in &made.suspicious {
         report::warning(format_args!("{name}: {change}; it is locked now, so look at it before you commit it"));
     }
@@ -130,15 +131,16 @@ fn tell(project: &Project, made: &Made, failed: &[(ServerName, ConnectError)], w
 }
 
 /// Names the tools that pass the filters and of which only the name is locked.
-pub(super) fn tell_without_text(made: &Made) {
+pub(super) fn tell_without_text(project: &Project, made: &Made) {
     let mut textless: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (server, tool) in &made.without_text {
         textless.entry(server).or_default().push(tool.as_str());
     }
     for (server, tools) in textless {
         report::note(format_args!(
-            "{server}: included now, without a locked text: {}; lock this server again",
-            tools.join(", ")
+            "{server}: included now, without a locked text: {}; run '{}'",
+            tools.join(", "),
+            project.command(&format!("lock --server {server}"))
         ));
     }
 }
@@ -212,10 +214,14 @@ impl Differences {
             Outcome::Fine => report::result(format_args!("{lock} fits {config}\n")),
             Outcome::DoesNotHold if self.plan.is_empty() => {
                 report::error(format_args!(
-                    "{lock} isn't what the servers say: look at it with 'mcplan diff --live', then run 'mcplan lock'"
+                    "{lock} isn't what the servers say: look at it with '{}', then run '{}'",
+                    project.command("diff --live"),
+                    project.command("lock")
                 ));
             }
-            Outcome::DoesNotHold => report::error(format_args!("{lock} doesn't fit {config}: run 'mcplan lock'")),
+            Outcome::DoesNotHold => {
+                report::error(format_args!("{lock} doesn't fit {config}: run '{}'", project.command("lock")));
+            }
             Outcome::CouldNotFindOut => {
                 report::error(format_args!("{lock} fits {config}; not every server could be asked"))
             }

@@ -6,6 +6,7 @@ mod asked;
 mod builtins;
 mod call;
 mod diff;
+mod disk;
 mod doctor;
 mod edited;
 mod explain;
@@ -32,9 +33,10 @@ mod words;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::core::caller::Caller;
@@ -210,6 +212,16 @@ fn anyone(agent: Option<&str>, workspace: Option<&Path>) -> Caller {
     let real = |path: &Path| path.canonicalize().ok().map(|path| path.display().to_string());
     let home = std::env::home_dir().and_then(|home| real(&home));
     Caller { agent: agent.unwrap_or(LEAD).to_owned(), workspace: workspace.and_then(real), home }
+}
+
+/// A `--workspace` that is there. Taken for none, every server that is bound to one would be missing without a word.
+fn workspace() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| match std::fs::metadata(&path) {
+        Ok(found) if found.is_dir() => Ok(path),
+        Ok(_) => Err("it is no directory".to_owned()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err("there is no such directory".to_owned()),
+        Err(error) => Err(error.to_string()),
+    })
 }
 
 /// A plan and what its servers list.

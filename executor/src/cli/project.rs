@@ -1,16 +1,15 @@
 //! Where a project's files are: the config, what it names, its lock.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use mcplan_compiler::document::MAX_BYTES;
 use mcplan_compiler::include::profile_path;
-use mcplan_compiler::lock::{Lock, LockError};
-use mcplan_compiler::source::{ReadError, Sources};
+use mcplan_compiler::lock::{Lock, LockError, Notice};
+use mcplan_compiler::source::ReadError;
 use mcplan_compiler::{Compilation, Options, compile_with};
 
+use super::disk::{DiskSources, home};
 use super::report::{self, CouldNot};
 use crate::runtime::connection::Context;
 use crate::runtime::plugins;
@@ -69,6 +68,8 @@ pub(super) struct Project {
     host_keys: bool,
     /// The file is checked as a fragment.
     pub fragment: bool,
+    /// Whether the user named the config: what is found without that needs no naming in advice either.
+    named: bool,
 }
 
 impl Project {
@@ -79,7 +80,7 @@ impl Project {
             Some(profile) => config.with_extension(format!("{profile}.lock.json")),
             None => config.with_extension("lock.json"),
         };
-        Self { config, directory, lock, profile, host_keys, fragment: false }
+        Self { config, directory, lock, profile, host_keys, fragment: false, named: true }
     }
 
     /// The project of `-c`, else of `./config.yml`, else of `./mcplan.yml`.
@@ -91,7 +92,7 @@ impl Project {
             return Ok(which.project(config.clone()));
         }
         match DEFAULTS.iter().map(Path::new).find(|path| path.exists()) {
-            Some(path) => Ok(which.project(path.to_owned())),
+            Some(path) => Ok(Self { named: false, ..which.project(path.to_owned()) }),
             None => Err(CouldNot::new(format!(
                 "there is no {} here; name a config with -c FILE",
                 DEFAULTS.join(" and no ")
@@ -107,13 +108,28 @@ impl Project {
         if let Some(config) = &which.config {
             return Ok(which.project(config.clone()));
         }
-        let mut here = DEFAULTS.iter().map(|path| which.project(PathBuf::from(path)));
+        let mut here = DEFAULTS.iter().map(|path| Self { named: false, ..which.project(PathBuf::from(path)) });
         here.find(|project| project.lock.exists()).map_or_else(|| Self::find(which), Ok)
     }
 
     /// What is laid over the config.
     pub(super) fn profile(&self) -> Option<&str> {
         self.profile.as_deref()
+    }
+
+    /// A command about this project, to be pasted: with what the user said of which config is meant.
+    pub(super) fn command(&self, command: &str) -> String {
+        let mut line = format!("mcplan {command}");
+        if self.named {
+            line += &format!(" -c {}", word(&self.config.display().to_string()));
+        }
+        if let Some(profile) = &self.profile {
+            line += &format!(" --profile {profile}");
+        }
+        if self.host_keys {
+            line += " --host-keys";
+        }
+        line
     }
 
     /// What its executors are found by.
@@ -241,7 +257,7 @@ impl Project {
     pub(super) fn need_lock(&self) -> Result<Lock, CouldNot> {
         match self.read_lock() {
             Ok(Some(lock)) => Ok(lock),
-            Ok(None) => Err(CouldNot::new(format!("no lock here ({}): run 'mcplan lock'", self.lock.display()))),
+            Ok(None) => Err(CouldNot::new(self.no_lock())),
             Err(problem) => Err(CouldNot::new(problem.to_string())),
         }
     }
@@ -265,7 +281,15 @@ impl Project {
     /// Says that what is shown is older than the config.
     pub(super) fn warn_that_stale(&self) {
         let (lock, config) = (self.lock.display(), self.config.display());
-        report::warning(format_args!("lock-stale: {lock} doesn't fit {config} any more; this shows what is locked"));
+        report::warning(format_args!(
+            "{}: {lock} doesn't fit {config} any more; this shows what is locked",
+            Notice::Stale
+        ));
+    }
+
+    /// That there is no lock, and what makes one.
+    pub(super) fn no_lock(&self) -> String {
+        format!("no lock here ({}): run '{}'", self.lock.display(), self.command("lock"))
     }
 
     /// Writes the lock, whole or not at all; whether it wasn't the same already.
@@ -289,8 +313,18 @@ impl Project {
         if std::fs::read(&self.lock).is_ok_and(|old| old == text.as_bytes()) {
             return Ok(false);
         }
-        // A lock that is a symlink stays one.
-        let target = self.lock.canonicalize().unwrap_or_else(|_| self.lock.clone());
+        // A lock that is a symlink stays one, also where it leads to a file that is yet to be written.
+        let target = behind_links(&self.lock);
+        if let Some(directory) = target.parent()
+            && target != self.lock
+            && !directory.as_os_str().is_empty()
+            && !directory.exists()
+        {
+            return Err(std::io::Error::other(format!(
+                "it is a link to {}, whose directory isn't there; make that directory, or remove the link",
+                target.display()
+            )));
+        }
         let whole = target.with_file_name(format!(".{}.{}", file_name(&target), std::process::id()));
         std::fs::write(&whole, text)?;
         std::fs::rename(&whole, &target)?;
@@ -327,59 +361,23 @@ pub(super) struct LockProblem {
     pub(super) is_newer: bool,
 }
 
-/// Files on disk: the config by its own path, everything else relative to its directory.
-struct DiskSources<'a> {
-    /// [`Project::named`].
-    named: Vec<(String, PathBuf)>,
-    directory: &'a Path,
-    /// What to read instead of the config's own text.
-    edited: Option<&'a str>,
+/// The file that a path leads to, whether it is there or not.
+pub(super) fn behind_links(path: &Path) -> PathBuf {
+    let mut target = path.to_owned();
+    // Links may lead in a circle; what is opened then says so.
+    for _ in 0..40 {
+        let Ok(link) = std::fs::read_link(&target) else { break };
+        target = target.parent().map_or_else(|| link.clone(), |directory| directory.join(&link));
+    }
+    target
 }
 
-impl Sources for DiskSources<'_> {
-    fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
-        if let Some(text) = self.edited.filter(|_| path == self.named[0].0) {
-            return Ok(text.as_bytes().to_vec());
-        }
-        let on_disk = self.on_disk(path);
-        // More than is read at most is no longer of interest: a device has no end.
-        let whole = std::fs::File::open(&on_disk).and_then(|file| {
-            let mut bytes = Vec::new();
-            file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map(|_| bytes)
-        });
-        whole.map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => ReadError::Missing,
-            std::io::ErrorKind::IsADirectory => ReadError::Failed("it is a directory".to_owned()),
-            _ => ReadError::Failed(error.to_string()),
-        })
+/// A word as a shell takes it.
+fn word(text: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "_-./~:@%+=,".contains(c) || cfg!(windows) && c == '\\';
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
     }
-
-    fn list(&self, directory: &str) -> Result<Vec<String>, ReadError> {
-        let entries = std::fs::read_dir(self.directory.join(home(directory))).map_err(|_| ReadError::Missing)?;
-        Ok(entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect())
-    }
-
-    fn same(&self, one: &str, other: &str) -> bool {
-        let real = |path: &str| {
-            let path = self.on_disk(path);
-            path.canonicalize().unwrap_or(path)
-        };
-        one == other || real(one) == real(other)
-    }
-}
-
-impl DiskSources<'_> {
-    /// Where a path leads.
-    fn on_disk(&self, path: &str) -> PathBuf {
-        let named = self.named.iter().find(|(shown, _)| shown == path);
-        named.map_or_else(|| self.directory.join(home(path)), |(_, path)| path.clone())
-    }
-}
-
-/// `~/x` below the home directory; everything else as it is.
-pub(super) fn home(path: &str) -> PathBuf {
-    match (path.strip_prefix("~/"), std::env::home_dir()) {
-        (Some(rest), Some(home)) => home.join(rest),
-        _ => PathBuf::from(path),
-    }
+    let escaped = text.chars().flat_map(|c| matches!(c, '"' | '$' | '`' | '\\').then_some('\\').into_iter().chain([c]));
+    format!("\"{}\"", escaped.collect::<String>())
 }

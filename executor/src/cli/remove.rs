@@ -19,13 +19,19 @@ pub(super) struct Remove {
 
 impl Remove {
     pub(super) fn run(&self, which: &Which) -> anyhow::Result<Outcome> {
-        let mut edited = Edited::open(which)?;
+        let mut edited = match Edited::open(which)? {
+            Ok(edited) => edited,
+            Err(outcome) => return Ok(outcome),
+        };
         let shown = edited.path().display().to_string();
         let what = format!("{shown}: `{}` is not removed", self.name);
         let removed = match edit::remove(edited.text(), &self.name) {
             Ok(removed) => removed,
             Err(why @ Refused::NoEntry { .. }) => {
-                report::error(format_args!("{shown}: {why}"));
+                match edited.elsewhere(&self.name) {
+                    Some(place) => report::error(format_args!("{shown}: no entry `{}` is in it: {place}", self.name)),
+                    None => report::error(format_args!("{shown}: {why}")),
+                }
                 return Ok(Outcome::DoesNotHold);
             }
             Err(why) => {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use mcplan_compiler::Compilation;
-use mcplan_compiler::lock::Lock;
+use mcplan_compiler::lock::{Lock, Notice};
 use mcplan_compiler::plan::{Budget, Plan};
 use mcplan_compiler::prompt_template::Template;
 use tokio::time::Instant;
@@ -44,7 +44,7 @@ pub(super) struct Run {
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
     /// The directory that the session works in [default: the current one]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = super::workspace())]
     workspace: Option<PathBuf>,
     /// How a session learns of deferred tools [default: `serve.disclosure`]
     #[arg(long, value_enum, value_name = "MODE")]
@@ -289,7 +289,7 @@ fn judge(project: &Project, trust: Trust, compilation: Option<Compilation>) -> R
     let lock = project.read_lock().map_err(|problem| CouldNot::new(problem.to_string()))?;
     let (plan, lock, mut warnings) = match (compilation, lock) {
         (_, None) if trust != Trust::Config => {
-            return Err(Refused::Lock(format!("no lock here ({}): run 'mcplan lock'", project.lock.display())));
+            return Err(Refused::Lock(project.no_lock()));
         }
         (None, lock) => {
             let plan = lock.as_ref().map(|lock| lock.plan.clone());
@@ -304,14 +304,16 @@ fn judge(project: &Project, trust: Trust, compilation: Option<Compilation>) -> R
                 let reasons: Vec<_> = drifts.iter().map(|drift| format!("  {drift}")).collect();
                 let config = project.config.display();
                 return Err(Refused::Lock(format!(
-                    "{path} doesn't fit {config}: run 'mcplan lock'\n{}",
+                    "{path} doesn't fit {config}: run '{}'\n{}",
+                    project.command("lock"),
                     reasons.join("\n")
                 )));
             }
             let failed = compilation.plugins_failed.iter();
             let mut warnings: Vec<_> = failed.map(|failed| report::line(failed, &compilation)).collect();
             if !drifts.is_empty() {
-                warnings.push(format!("lock-stale: {path} doesn't fit the config any more; run 'mcplan lock'"));
+                let command = project.command("lock");
+                warnings.push(format!("{}: {path} doesn't fit the config any more; run '{command}'", Notice::Stale));
             }
             (plan, lock, warnings)
         }
@@ -340,7 +342,8 @@ fn nothing_locked(plan: &Plan, lock: &Lock, trust: Trust) -> Option<String> {
         .collect();
     let so =
         if trust == Trust::Config { "nothing that they say counts as drift" } else { "none of their tools is served" };
-    (!unknown.is_empty()).then(|| format!("not-locked: the lock knows nothing of {}; {so}", unknown.join(", ")))
+    (!unknown.is_empty())
+        .then(|| format!("{}: the lock knows nothing of {}; {so}", Notice::NotLocked, unknown.join(", ")))
 }
 
 /// The program of a project at start.

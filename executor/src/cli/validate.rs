@@ -12,7 +12,8 @@ use mcplan_compiler::plan::Plan;
 use mcplan_compiler::{Compilation, json, lint, render};
 use serde_json::{Value, json};
 
-use super::project::{Project, Which, home};
+use super::disk::home;
+use super::project::{Project, Which};
 use super::report::{self, CouldNot, Count, Outcome, counted};
 use crate::core::catalog::Listing;
 use crate::runtime::process;

@@ -11,6 +11,7 @@ use mcplan_compiler::plan::{NameTable, Plan, Server, tool_strings};
 use mcplan_compiler::source::Span;
 use serde_json::{Value, json};
 
+use super::project::Project;
 use super::report::CouldNot;
 use super::{listings, snapshot};
 use crate::core::caller::Caller;
@@ -25,6 +26,8 @@ pub(super) struct Why<'a> {
     whole: Snapshot,
     /// The config as it is now, for places.
     pub compilation: &'a Compilation,
+    /// Whose lock it is.
+    pub project: &'a Project,
 }
 
 /// A tool as its server names it.
@@ -35,10 +38,15 @@ impl<'a> Why<'a> {
     ///
     /// # Errors
     /// When the plan's block can't be made by this build.
-    pub(super) fn new(lock: &Lock, plan: &Plan, compilation: &'a Compilation) -> Result<Self, CouldNot> {
+    pub(super) fn new(
+        project: &'a Project,
+        lock: &Lock,
+        plan: &Plan,
+        compilation: &'a Compilation,
+    ) -> Result<Self, CouldNot> {
         let listings = listings(lock);
         let names = catalog::names(plan, &listings);
-        Ok(Self { whole: snapshot(plan, &listings)?, listings, names, compilation })
+        Ok(Self { whole: snapshot(plan, &listings)?, listings, names, compilation, project })
     }
 
     /// The plan that decides.

@@ -76,7 +76,8 @@ impl Teller<'_> {
                 filter(&decision.about, decision.drops, places, server)
             }
             About::Text => {
-                ("text", unwritten(format!("not locked: run 'mcplan lock --server {}'", self.decided.server)))
+                let command = self.why.project.command(&format!("lock --server {}", self.decided.server));
+                ("text", unwritten(format!("not locked: run '{command}'")))
             }
             About::Policy(ruling) => ("policy", policy(ruling, decision.why.as_ref(), &places.policy)),
             About::Quarantine => ("drift", unwritten(quarantine(decision.why.as_ref()))),

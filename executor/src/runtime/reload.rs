@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use mcplan_compiler::json;
+use mcplan_compiler::lock::Notice;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
@@ -181,7 +182,10 @@ impl Judged {
             Some(reloaded) => {
                 self.serving = digest;
                 if std::mem::replace(&mut self.is_locked, is_locked) && !is_locked {
-                    tracing::warn!("lock-gone: there is no lock any more, so nothing that servers say counts as drift");
+                    tracing::warn!(
+                        "{}: there is no lock any more, so nothing that servers say counts as drift",
+                        Notice::Gone
+                    );
                 }
                 loaded.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
                 Judgement::Reloaded { reloaded, warnings: loaded.warnings }

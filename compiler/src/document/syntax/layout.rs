@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use super::Reworder;
-use crate::diagnostic::{Diagnostic, shown};
+use crate::diagnostic::Diagnostic;
+use crate::document::no_space;
 
 impl Reworder<'_> {
     pub(super) fn tab(&self) -> Diagnostic {
@@ -85,19 +86,8 @@ impl Reworder<'_> {
 
     /// `key:value`, which is one text and no key.
     pub(super) fn no_space_after_colon(&self, start: usize) -> Option<Diagnostic> {
-        let line = &self.text[self.rest_of_line(start)];
-        let colon = line.find(':')?;
-        let (key, value) = (&line[..colon], &line[colon + 1..]);
-        let is_key = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
-        if !is_key || value.is_empty() || value.starts_with([' ', '/']) {
-            return None;
-        }
-        let end = start + colon + 1;
-        Some(
-            self.problem(start..end, format!("there is no space after `{key}:`"))
-                .label("a space is missing behind this colon")
-                .help(format!("write `{key}: {}`", shown(value))),
-        )
+        let line = self.rest_of_line(start);
+        no_space(&self.text[line.clone()], self.span(line))
     }
 
     pub(super) fn indentation(&self) -> Diagnostic {

@@ -11,6 +11,7 @@ use std::ops::Range;
 use granit_parser::{ErrorKind, ScanError};
 
 use super::MAX_DEPTH;
+use super::look_alike;
 use super::scalar::line_start;
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, shown};
@@ -46,8 +47,8 @@ struct Reworder<'a> {
 impl<'a> Reworder<'a> {
     fn reword(&self, error: &ScanError) -> Diagnostic {
         use ErrorKind as E;
-        if let Some(comment) = self.slashes() {
-            return comment;
+        if let Some(problem) = self.slashes().or_else(|| self.look_alikes()) {
+            return problem;
         }
         match error.kind() {
             E::TabInBlockIndentation | E::TabInIndentation | E::TabNotAllowed | E::TabInPlainScalar => self.tab(),
@@ -106,6 +107,18 @@ impl<'a> Reworder<'a> {
                 .help("put the value in quotes if `?` belongs to it"),
             _ => self.problem(self.char_at(self.at), format!("this is not YAML: {}", error.kind())),
         }
+    }
+
+    /// What looks like a blank or a quote, in the lines of the scalar that the parser stumbled over.
+    fn look_alikes(&self) -> Option<Diagnostic> {
+        let scalar = self.context.scalar.start.min(self.at);
+        let (start, end) = (self.line_start(scalar), self.line_start(self.at) + self.line(self.at).len());
+        if let Some((at, first)) = look_alike::blank_in_layout(&self.text[start..end]) {
+            return Some(look_alike::strange_blank(self.span(start + at.start..start + at.end), first));
+        }
+        let value = self.rest_of_line(scalar);
+        let curly = look_alike::begins_curly(&self.text[value.clone()]) && self.at <= value.end;
+        curly.then(|| look_alike::curly_quotes(self.span(value.clone()), &self.text[value]))
     }
 
     fn problem(&self, at: Range<usize>, message: impl Into<String>) -> Diagnostic {

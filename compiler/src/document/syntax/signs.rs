@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::Reworder;
+use super::{Reworder, code};
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, shown};
 
@@ -61,9 +61,18 @@ impl Reworder<'_> {
             let after = at + 1 + escaped.len_utf8();
             let written = body[after..].bytes().take(digits).take_while(u8::is_ascii_hexdigit).count();
             let known = "0abt\tnvfre \"/\\N_LPxuU\n\r".contains(escaped);
-            let scalar =
-                || u32::from_str_radix(&body[after..after + digits], 16).ok().and_then(char::from_u32).is_some();
-            if !known || written < digits || digits > 0 && !scalar() {
+            let code = u32::from_str_radix(&body[after..after + written], 16).ok().filter(|_| written == digits);
+            if let Some(pair) = code.filter(|code| escaped == 'u' && is_half(*code)) {
+                // JSON writes what is beyond its four digits as two halves.
+                let other = body[after + written..].strip_prefix("\\u").and_then(|rest| rest.get(..4));
+                let other = other.and_then(|digits| u32::from_str_radix(digits, 16).ok());
+                if pair >= 0xDC00 || !other.is_some_and(|other| (0xDC00..0xE000).contains(&other)) {
+                    return self.half_a_character(self.at + at..self.at + after + written);
+                }
+                rest.nth(written + 5);
+                continue;
+            }
+            if !known || digits > 0 && code.and_then(char::from_u32).is_none() {
                 found = Some((self.at + at..self.at + after + written, known));
                 break;
             }
@@ -74,11 +83,34 @@ impl Reworder<'_> {
             return self
                 .problem(at.clone(), format!("`{written}` does not stand for a character"))
                 .label("no character")
-                .help("`\\x` takes two hexadecimal digits, `\\u` four, `\\U` eight");
+                .help(self.in_single_quotes(is_path).unwrap_or_else(|| {
+                    "behind `\\x` come two hexadecimal digits, behind `\\u` four, behind `\\U` eight; for a backslash itself, \
+                     as in a path of Windows, use single quotes"
+                        .to_owned()
+                }));
         }
         self.problem(at.clone(), format!("`{written}` is not an escape in YAML"))
             .label("a backslash starts an escape between double quotes")
-            .help(format!("write `\\{written}`, or use single quotes, where a backslash is itself"))
+            .help(
+                self.in_single_quotes(|text| is_path(text) || text.matches('\\').count() == 1).unwrap_or_else(|| {
+                    format!("write `\\{written}`, or use single quotes, where a backslash is itself")
+                }),
+            )
+    }
+
+    /// What to write in place of a text in double quotes, where `fits` says that its backslashes are no escapes.
+    fn in_single_quotes(&self, fits: impl Fn(&str) -> bool) -> Option<String> {
+        let (text, _) = self.text[self.at..].strip_prefix('"')?.split_once('"')?;
+        (fits(text) && !text.contains(['\n', '\''])).then(|| {
+            format!("write {}: between single quotes a backslash is itself", code(&format!("'{}'", shown(text))))
+        })
+    }
+
+    fn half_a_character(&self, at: Range<usize>) -> Diagnostic {
+        let written = shown(&self.text[at.clone()]).into_owned();
+        self.problem(at, format!("`{written}` is half a character"))
+            .label("the other half is missing")
+            .help("write the character itself, or both halves of it, such as `\\ud83d\\ude00`")
     }
 
     pub(super) fn unclosed_bracket(&self, open: char) -> Diagnostic {
@@ -227,6 +259,16 @@ impl Reworder<'_> {
             .label("put this in quotes")
             .help(format!("write {quoted}"))
     }
+}
+
+/// A path as Windows writes them.
+fn is_path(text: &str) -> bool {
+    text.contains(":\\") || text.starts_with("\\\\")
+}
+
+/// One of the two halves in which UTF-16, and so JSON, writes a character beyond its four digits.
+fn is_half(code: u32) -> bool {
+    (0xD800..0xE000).contains(&code)
 }
 
 fn quote_name(quote: char) -> &'static str {

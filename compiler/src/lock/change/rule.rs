@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::plan::OnDrift;
+
 /// How bad a change is; the highest that applies to an item decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -151,6 +153,20 @@ rules! {
 }
 
 impl Rule {
+    /// What follows from a change of this kind, and what to do about it.
+    pub fn consequence(self) -> String {
+        let class = self.class();
+        let reaction = OnDrift::default().reaction(class);
+        format!(
+            "A change of what a server says since it was locked, of the class `{class}`: `policy.on_drift.{class}` says what \
+             it leads to, by default `{}`: {}. `mcplan diff --live` shows what changed, and `mcplan lock` locks what the \
+             server says now.",
+            reaction.as_str(),
+            reaction.meaning(),
+            class = class.as_str(),
+        )
+    }
+
     /// Whether its values are two texts to be read side by side.
     pub fn is_of_text(self) -> bool {
         use Rule::{DescriptionLayout, DescriptionWords, InstructionsLayout, InstructionsWords};

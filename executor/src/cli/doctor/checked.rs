@@ -8,6 +8,7 @@ use mcplan_compiler::plan::{Launch, Server};
 use serde::Serialize;
 
 use super::fix::fix;
+use crate::cli::project::Project;
 use crate::cli::table::duration;
 use crate::event::Event;
 use crate::runtime::connection::ConnectError;
@@ -168,7 +169,7 @@ impl Checked {
     }
 
     /// What the lock makes of the server's words.
-    pub(super) fn judged(&mut self, told: &[Event]) {
+    pub(super) fn judged(&mut self, project: &Project, told: &[Event]) {
         let mut drifted = Vec::new();
         for event in told {
             match event {
@@ -181,7 +182,11 @@ impl Checked {
                     self.faults.push(Fault {
                         class: "refused_drift",
                         message: format!("none of its tools is offered, since it isn't what was locked: {reason}"),
-                        fix: "look at it with 'mcplan diff --live', and run 'mcplan lock' if it is wanted".to_owned(),
+                        fix: format!(
+                            "look at it with '{}', and run '{}' if it is wanted",
+                            project.command("diff --live"),
+                            project.command("lock")
+                        ),
                     });
                 }
                 _ => {}

@@ -75,7 +75,7 @@ impl Doctor {
         let ready = patients.iter().filter(|patient| matches!(patient.state, Before::Ready(_)));
         let names: Vec<_> = ready.map(|patient| patient.server.name.clone()).collect();
         let probed = with_servers(probe(&program.plan, &context, &names, tell))?;
-        let checkup = Checkup::of(&program, patients, probed)?;
+        let checkup = Checkup::of(&project, &program, patients, probed)?;
         if self.json {
             report::result(mcplan_compiler::json::pretty(&serde_json::to_string(&checkup)?));
         } else {
@@ -141,6 +141,7 @@ impl<'a> Patient<'a> {
 
 impl Checkup {
     fn of(
+        project: &Project,
         program: &Program,
         patients: Vec<Patient<'_>>,
         mut probed: BTreeMap<ServerName, Probed>,
@@ -155,7 +156,7 @@ impl Checkup {
                     let mut checked = Checked::probed(server, path, &probed);
                     if let Ok(said) = &probed.result {
                         let heard = program.hear(server, said, &program.as_locked(said), None);
-                        checked.judged(&heard.told);
+                        checked.judged(project, &heard.told);
                         listings.insert(server.name.clone(), heard.listing);
                     }
                     checked

@@ -6,7 +6,7 @@ use mcplan_compiler::lock::Lock;
 use mcplan_compiler::plan::{OWN_TOOLS, Server};
 use serde_json::{Value, json};
 
-use super::{ExplainCommand, code, meant, print};
+use super::{ExplainCommand, meant, print, word};
 use crate::cli::caller;
 use crate::cli::project::Project;
 use crate::cli::report::{self, Outcome};
@@ -29,7 +29,7 @@ impl ExplainCommand {
         if stale {
             project.warn_that_stale();
         }
-        let why = Why::new(lock, &lock.plan, &compilation)?;
+        let why = Why::new(project, lock, &lock.plan, &compilation)?;
         let context = Context::of_process(&project.directory);
         let seen = why.seen_by(&caller);
         let asked = Asked { why: &why, caller: &caller, seen: &seen, context: &context };
@@ -67,8 +67,8 @@ fn unknown(name: &str, why: &Why<'_>, close: bool) -> String {
     if close {
         text += "; what is close to it is above";
     }
-    if code::close(name).is_some() {
-        let _ = write!(text, "; as a code: {}", meant(name));
+    if word::close(name).is_some() {
+        let _ = write!(text, "; as a word of reports: {}", meant(name));
     }
     let off = |server: &Server| if server.enabled { "" } else { ", which is off" };
     let unlocked: Vec<_> = why.unlocked().map(|server| format!("`{}`{}", server.name, off(server))).collect();

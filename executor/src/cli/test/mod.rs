@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 
 use clap::{Args, ValueEnum};
 use mcplan_compiler::Compilation;
-use mcplan_compiler::lock::Lock;
+use mcplan_compiler::lock::{Lock, Notice};
 use serde_json::{Value, json};
 
 use super::project::{Project, Which};
@@ -45,6 +45,8 @@ struct Run {
     config: String,
     /// Its lock.
     lock: String,
+    /// The command that locks it anew.
+    relock: String,
     /// Whether the lock fits the config.
     fits: bool,
     /// In the order of the files.
@@ -65,8 +67,9 @@ impl TestCommand {
         let run = Run {
             config: project.config.display().to_string(),
             lock: project.lock.display().to_string(),
+            relock: project.command("lock"),
             fits: project.fits(&compilation, &lock),
-            results: self.results(&lock, &compilation)?,
+            results: self.results(&project, &lock, &compilation)?,
         };
         match self.format {
             Format::Human => report::result(run.text()),
@@ -82,9 +85,9 @@ impl TestCommand {
         Ok(if run.holds() { Outcome::Fine } else { Outcome::DoesNotHold })
     }
 
-    fn results(&self, lock: &Lock, compilation: &Compilation) -> Result<Vec<TestResult>, CouldNot> {
+    fn results(&self, project: &Project, lock: &Lock, compilation: &Compilation) -> Result<Vec<TestResult>, CouldNot> {
         let plan = everywhere(&lock.plan);
-        let why = Why::new(lock, &plan, compilation)?;
+        let why = Why::new(project, lock, &plan, compilation)?;
         let mut agents = BTreeMap::new();
         let mut results = Vec::new();
         for test in compilation.tests.iter().filter(|test| self.agent.as_ref().is_none_or(|only| test.agent == *only)) {
@@ -106,9 +109,10 @@ impl Run {
     }
 
     fn stale(&self) -> String {
-        let (lock, config) = (&self.lock, &self.config);
+        let Self { lock, config, relock, .. } = self;
+        let stale = Notice::Stale;
         format!(
-            "lock-stale: {lock} doesn't fit {config} any more, and the tests ran against what is locked: run 'mcplan lock'"
+            "{stale}: {lock} doesn't fit {config} any more, and the tests ran against what is locked: run '{relock}'"
         )
     }
 
