@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 
 use super::filter::first_match;
 use super::policy::{Operation, Policy, SlashPattern};
-use super::tool_strings;
 use crate::name::ServerName;
 use crate::pattern::Pattern;
 
@@ -38,13 +37,13 @@ impl Agent {
 
     /// The pattern of `tools` that names a tool.
     pub fn lists(&self, server: &ServerName, tool: &str) -> Option<&Pattern> {
-        first_match(self.tools.as_deref().unwrap_or_default(), &tool_strings(server, tool))
+        first_match(self.tools.as_deref().unwrap_or_default(), server, tool)
     }
 
     /// Whether an operation is among what the agent sees; its policy is asked apart.
     pub fn sees(&self, operation: &Operation<'_>) -> bool {
         let listed = |patterns: &Option<Vec<Pattern>>, server: &ServerName, name: &str| {
-            patterns.as_ref().is_none_or(|patterns| first_match(patterns, &tool_strings(server, name)).is_some())
+            patterns.as_ref().is_none_or(|patterns| first_match(patterns, server, name).is_some())
         };
         match operation {
             Operation::Call { server, tool, .. } => self.tools.is_none() || self.lists(server, tool).is_some(),

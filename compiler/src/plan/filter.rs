@@ -33,7 +33,12 @@ pub fn tool_strings(server: &ServerName, tool: &str) -> [String; 3] {
     [tool.to_owned(), format!("{server}__{tool}"), format!("mcp__{server}__{tool}")]
 }
 
-pub(super) fn first_match<'a>(patterns: &'a [Pattern], strings: &[String; 3]) -> Option<&'a Pattern> {
+pub(super) fn first_match<'a>(patterns: &'a [Pattern], server: &ServerName, tool: &str) -> Option<&'a Pattern> {
+    // Most lists are empty, and catalogues are built often.
+    if patterns.is_empty() {
+        return None;
+    }
+    let strings = tool_strings(server, tool);
     patterns.iter().find(|pattern| strings.iter().any(|text| pattern.matches(text)))
 }
 
@@ -53,18 +58,20 @@ impl ToolFilter {
 
     /// What the lists say of `tool`, each by itself.
     pub fn read(&self, server: &ServerName, tool: &str) -> Reading<'_> {
-        let strings = tool_strings(server, tool);
         let include = self.include.as_deref().unwrap_or_default();
-        let literal = |pattern: &&Pattern| pattern.is_literal() && strings.iter().any(|s| s == pattern.as_str());
-        let included = first_match(include, &strings);
-        let excluded = first_match(&self.exclude, &strings);
-        let literal = excluded.and_then(|_| include.iter().find(literal));
-        Reading { included, excluded, literal, always: first_match(&self.always, &strings) }
+        let included = first_match(include, server, tool);
+        let excluded = first_match(&self.exclude, server, tool);
+        let literal = excluded.and_then(|_| {
+            let strings = tool_strings(server, tool);
+            let names_it = |pattern: &&Pattern| pattern.is_literal() && strings.iter().any(|s| s == pattern.as_str());
+            include.iter().find(names_it)
+        });
+        Reading { included, excluded, literal, always: first_match(&self.always, server, tool) }
     }
 
     /// Whether `tool` is never deferred.
     pub fn always(&self, server: &ServerName, tool: &str) -> bool {
-        first_match(&self.always, &tool_strings(server, tool)).is_some()
+        first_match(&self.always, server, tool).is_some()
     }
 }
 

@@ -131,6 +131,6 @@ impl Plan {
 
     /// The pattern of `mcp.denylist` that names a tool.
     pub fn denied(&self, server: &ServerName, tool: &str) -> Option<&Pattern> {
-        filter::first_match(&self.denylist, &tool_strings(server, tool))
+        filter::first_match(&self.denylist, server, tool)
     }
 }

@@ -179,7 +179,7 @@ pub enum NameChange<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameTable {
     owners: BTreeMap<ExposedName, (ServerName, String)>,
-    names: BTreeMap<(ServerName, String), ExposedName>,
+    names: BTreeMap<ServerName, BTreeMap<String, ExposedName>>,
     unbound: BTreeMap<(ServerName, String), String>,
     reserved: BTreeSet<String>,
 }
@@ -210,28 +210,36 @@ impl NameTable {
     }
 
     fn add_server(&mut self, naming: &Naming, server: &ServerName, tools: &BTreeSet<&str>) {
+        let names: Vec<_> = tools
+            .iter()
+            .map(|tool| {
+                let filled = naming.fill(server, tool);
+                let name = sanitize(&filled);
+                let fits = name.len() <= naming.limit && !naming.may_be_shared(server, &name);
+                (*tool, filled == name, fits, name)
+            })
+            .collect();
+        let mut count = BTreeMap::<&str, usize>::new();
+        for (.., name) in &names {
+            *count.entry(name).or_default() += 1;
+        }
         // A tool that needed no change has the first right to its name; then those that were changed, by raw name.
-        let (plain, changed): (Vec<&str>, Vec<&str>) = tools.iter().partition(|tool| {
-            let filled = naming.fill(server, tool);
-            sanitize(&filled) == filled && filled.len() <= naming.limit && !naming.may_be_shared(server, &filled)
-        });
-        let mut count = BTreeMap::<String, usize>::new();
-        for tool in tools {
-            *count.entry(sanitize(&naming.fill(server, tool))).or_default() += 1;
+        for (tool, same, fits, name) in &names {
+            if *same && *fits {
+                self.bind(naming, server, tool, name.clone());
+            }
         }
-        for tool in plain {
-            self.bind(naming, server, tool, naming.fill(server, tool));
-        }
-        for tool in changed {
-            let name = sanitize(&naming.fill(server, tool));
-            let plain = count[&name] == 1 && name.len() <= naming.limit && !naming.may_be_shared(server, &name);
-            let name = if plain { name } else { naming.suffixed(&name, server, tool) };
-            self.bind(naming, server, tool, name);
+        for (tool, same, fits, name) in &names {
+            if !(*same && *fits) {
+                let plain = count[name.as_str()] == 1 && *fits;
+                let name = if plain { name.clone() } else { naming.suffixed(name, server, tool) };
+                self.bind(naming, server, tool, name);
+            }
         }
     }
 
     fn bind(&mut self, naming: &Naming, server: &ServerName, tool: &str, mut name: String) {
-        let key = (server.clone(), tool.to_owned());
+        let key = || (server.clone(), tool.to_owned());
         if self.owners.contains_key(name.as_str()) {
             name = naming.suffixed(&name, server, tool);
         }
@@ -240,12 +248,17 @@ impl NameTable {
             || self.reserved.contains(&name)
             || self.owners.contains_key(name.as_str())
         {
-            self.unbound.insert(key, name);
+            self.unbound.insert(key(), name);
             return;
         }
         let name = ExposedName(name);
-        self.owners.insert(name.clone(), key.clone());
-        self.names.insert(key, name);
+        self.owners.insert(name.clone(), key());
+        if !self.names.contains_key(server) {
+            self.names.insert(server.clone(), BTreeMap::new());
+        }
+        if let Some(names) = self.names.get_mut(server) {
+            names.insert(tool.to_owned(), name);
+        }
     }
 
     /// Who owns an exposed name: the server and the tool's own name.
@@ -255,13 +268,13 @@ impl NameTable {
 
     /// The exposed name of a server's tool.
     pub fn exposed(&self, server: &ServerName, tool: &str) -> Option<&ExposedName> {
-        self.names.get(&(server.clone(), tool.to_owned()))
+        self.names.get(server)?.get(tool)
     }
 
     /// What had to be done to the pattern's own name for a tool to get the name it has, or would have had.
     pub fn change(&self, naming: &Naming, server: &ServerName, tool: &str) -> Option<NameChange<'_>> {
-        let key = (server.clone(), tool.to_owned());
-        let name = self.names.get(&key).map(ExposedName::as_str).or(self.unbound.get(&key).map(String::as_str))?;
+        let unbound = || self.unbound.get(&(server.clone(), tool.to_owned())).map(String::as_str);
+        let name = self.exposed(server, tool).map(ExposedName::as_str).or_else(unbound)?;
         let filled = naming.fill(server, tool);
         let plain = sanitize(&filled);
         Some(if name == filled {

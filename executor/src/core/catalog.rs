@@ -3,6 +3,7 @@
 //! Built anew whenever a list or the plan changes; the same listings and plan give the same catalog, whatever
 //! connected first. Holds no handle and no session.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
@@ -197,7 +198,13 @@ impl std::fmt::Debug for Catalog {
 
 impl Catalog {
     /// Puts the listings of the plan's servers together: config order of servers, then name.
-    pub fn build(plan: &Plan, listings: &BTreeMap<ServerName, Listing>) -> Self {
+    pub fn build<L: Borrow<Listing>>(plan: &Plan, listings: &BTreeMap<ServerName, L>) -> Self {
+        Self::default().rebuilt(plan, listings)
+    }
+
+    /// The same, with texts taken from this one where nothing about a tool has changed. While many servers start, there
+    /// is a catalog after each.
+    pub fn rebuilt<L: Borrow<Listing>>(&self, plan: &Plan, listings: &BTreeMap<ServerName, L>) -> Self {
         let active = plan.servers.iter().filter(|server| plan.enabled && server.enabled);
         let listed: Vec<_> = active.filter_map(|server| Some((server, listings.get(&server.name)?))).collect();
         let names = names(plan, listings);
@@ -207,7 +214,7 @@ impl Catalog {
             catalog.hidden.insert(exposed.to_owned(), (server.clone(), Hidden::Reserved));
         }
         for (server, listing) in &listed {
-            catalog.add(plan, server, listing, &names);
+            catalog.add(plan, server, (*listing).borrow(), &names, self);
         }
         catalog.index_names();
         catalog
@@ -243,7 +250,7 @@ impl Catalog {
         hits.filter(|hit| seen.insert(hit.index)).map(|hit| (&self.tools[hit.index], hit)).collect()
     }
 
-    fn add(&mut self, plan: &Plan, server: &Server, listing: &Listing, names: &NameTable) {
+    fn add(&mut self, plan: &Plan, server: &Server, listing: &Listing, names: &NameTable, before: &Self) {
         let mut tools = Vec::new();
         for entry in &listing.tools {
             let Some(exposed) = names.exposed(&server.name, &entry.known.name) else { continue };
@@ -253,14 +260,14 @@ impl Catalog {
             let trusted = || listing.distrusted.get(&entry.known.name).cloned().map_or(Ok(()), Err);
             match kept.and_then(|()| plan.policy.decide(&operation).map_err(refused)).and_then(|()| trusted()) {
                 Err(why) => self.hide(exposed.as_str(), server, why),
-                Ok(()) => match renamed(&entry.raw, exposed.as_str()) {
+                Ok(()) => match before.text_of(exposed, entry).or_else(|| renamed(&entry.raw, exposed.as_str())) {
                     Some(text) => tools.push(CatalogTool {
                         server: server.name.clone(),
                         exposed: exposed.clone(),
                         deferred: server.defer && !server.tools.always(&server.name, &entry.known.name),
                         read_only,
                         entry: entry.clone(),
-                        text: text.into(),
+                        text,
                     }),
                     None => self.hide(exposed.as_str(), server, Hidden::Quarantined("its name can't be read".into())),
                 },
@@ -282,6 +289,12 @@ impl Catalog {
         }
         tools.sort_by(|a, b| a.exposed.cmp(&b.exposed));
         self.tools.append(&mut tools);
+    }
+
+    /// The text of a tool with that name and entry.
+    fn text_of(&self, exposed: &ExposedName, entry: &Arc<Entry<Tool>>) -> Option<Arc<str>> {
+        let tool = self.tool(exposed.as_str())?;
+        Arc::ptr_eq(&tool.entry, entry).then(|| tool.text.clone())
     }
 
     fn hide(&mut self, exposed: &str, server: &Server, why: Hidden) {
@@ -319,10 +332,10 @@ impl Catalog {
 }
 
 /// The names of all tools of the servers that are connected, kept or not, so that a filter never renames one.
-pub fn names(plan: &Plan, listings: &BTreeMap<ServerName, Listing>) -> NameTable {
+pub fn names<L: Borrow<Listing>>(plan: &Plan, listings: &BTreeMap<ServerName, L>) -> NameTable {
     let active = plan.servers.iter().filter(|server| plan.enabled && server.enabled);
     let listed = active.filter_map(|server| Some((&server.name, listings.get(&server.name)?)));
-    let tools = listed.flat_map(|(server, listing)| listing.names().map(move |tool| (server, tool)));
+    let tools = listed.flat_map(|(server, listing)| listing.borrow().names().map(move |tool| (server, tool)));
     NameTable::build(&plan.naming, &plan.reserved, tools)
 }
 
@@ -370,7 +383,7 @@ fn hidden(dropped: Dropped<'_>) -> Hidden {
 }
 
 /// A tool's text under another name, every other byte as the server sent it.
-fn renamed(tool: &RawValue, name: &str) -> Option<String> {
+fn renamed(tool: &RawValue, name: &str) -> Option<Arc<str>> {
     #[derive(Deserialize)]
     struct Named<'a> {
         #[serde(borrow)]
@@ -380,7 +393,7 @@ fn renamed(tool: &RawValue, name: &str) -> Option<String> {
     let old = serde_json::from_str::<Named<'_>>(all).ok()?.name.get();
     // `old` borrows from `all`, so the distance of the two is where the name stands.
     let at = (old.as_ptr() as usize).checked_sub(all.as_ptr() as usize)?;
-    Some(format!("{}{}{}", all.get(..at)?, json::string(name), all.get(at + old.len()..)?))
+    Some(format!("{}{}{}", all.get(..at)?, json::string(name), all.get(at + old.len()..)?).into())
 }
 
 #[cfg(test)]
@@ -414,7 +427,7 @@ pub(crate) mod tests {
     fn only_the_name_is_replaced() {
         let text = r#"{"execution":{"name":"x"},"name":"read","n":1.50,"inputSchema":{"type":"object"}}"#;
         let raw = RawValue::from_string(text.to_owned()).unwrap();
-        assert_eq!(renamed(&raw, "a__read").unwrap(), text.replace(r#""read""#, r#""a__read""#));
+        assert_eq!(&*renamed(&raw, "a__read").unwrap(), text.replace(r#""read""#, r#""a__read""#));
     }
 
     #[test]

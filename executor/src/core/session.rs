@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use mcplan_compiler::json;
+use memchr::memmem;
 use serde::{Deserialize, Serialize};
 
 use super::activation::{Activation, Promotion};
@@ -110,13 +111,13 @@ impl Session {
 
     /// The JSON texts of the tools that are listed: our own first, then config order of servers and name. `snapshot` is
     /// what this session sees.
-    pub fn listed(&self, snapshot: &Snapshot, mode: Disclosure, old_era: bool) -> Vec<String> {
+    pub fn listed(&self, snapshot: &Snapshot, mode: Disclosure, old_era: bool) -> Vec<Arc<str>> {
         let mut listed = Vec::new();
         if mode.lists_ours(snapshot) {
-            listed.extend(meta::own_tools(snapshot.plan.search.limit));
+            listed.extend(meta::own_tools(snapshot.plan.search.limit).into_iter().map(Arc::from));
         }
         let tools = snapshot.catalog.tools().iter().filter(|tool| self.lists(tool, mode));
-        listed.extend(tools.map(|tool| if old_era { for_old_era(&tool.text) } else { tool.text.to_string() }));
+        listed.extend(tools.map(|tool| if old_era { for_old_era(&tool.text) } else { tool.text.clone() }));
         listed
     }
 
@@ -136,26 +137,26 @@ impl Session {
 }
 
 /// Revisions before 2026-07-28 take only an object as the root of an output schema.
-fn for_old_era(tool: &str) -> String {
+fn for_old_era(tool: &Arc<str>) -> Arc<str> {
     #[derive(Deserialize)]
     struct Output {
         #[serde(rename = "outputSchema")]
         output: Option<serde_json::Value>,
     }
-    let odd = tool.contains("\"outputSchema\"")
+    let odd = memmem::find(tool.as_bytes(), b"\"outputSchema\"").is_some()
         && serde_json::from_str::<Output>(tool)
             .ok()
             .and_then(|tool| tool.output)
             .is_some_and(|schema| schema.get("type").is_none_or(|kind| kind != "object"));
     if !odd {
-        return tool.to_owned();
+        return tool.clone();
     }
     match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(tool) {
         Ok(mut map) => {
             map.shift_remove("outputSchema");
-            json::text(&map)
+            json::text(&map).into()
         }
-        Err(_) => tool.to_owned(),
+        Err(_) => tool.clone(),
     }
 }
 
@@ -166,6 +167,7 @@ mod tests {
     #[test]
     fn an_output_schema_that_older_clients_refuse_is_left_out_for_them() {
         let fine = r#"{"name":"a","outputSchema":{"type":"object"}}"#;
+        let for_old_era = |tool: &str| super::for_old_era(&Arc::from(tool)).to_string();
         assert_eq!(for_old_era(fine), fine);
         assert_eq!(for_old_era(r#"{"name":"a","outputSchema":{"type":"array"},"x":1}"#), r#"{"name":"a","x":1}"#);
     }

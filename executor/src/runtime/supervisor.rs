@@ -8,6 +8,7 @@ use mcplan_compiler::name::ServerName;
 use mcplan_compiler::plan::{Replace, Server};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::Context;
@@ -27,6 +28,11 @@ use crate::event::Event;
 
 /// How often we look for ended processes that servers left to us; one goes at its second sight.
 const REAP_EVERY: Duration = Duration::from_secs(30);
+
+/// How long a catalog stays before the next one is built, for each tool in it and at most. It costs a part of that to
+/// build, so servers that start or change one after another don't keep us busy with it.
+const PAUSE_PER_TOOL: Duration = Duration::from_micros(10);
+const PAUSE_MAX: Duration = Duration::from_millis(250);
 
 /// Most calls of one server that are in flight or wait for it; who comes after them is told that it is busy.
 pub const CALLS_MAX: usize = 256;
@@ -64,6 +70,8 @@ pub(super) struct Supervisor {
     tasks: JoinSet<()>,
     catalog: Arc<Catalog>,
     stale: bool,
+    /// When the next catalog may be built.
+    calm_until: Instant,
     /// What is to be told once the view that it speaks of is out.
     news: Vec<Event>,
     reports: mpsc::Receiver<Report>,
@@ -90,6 +98,7 @@ impl Supervisor {
             tasks: JoinSet::new(),
             catalog: Arc::default(),
             stale: true,
+            calm_until: Instant::now(),
             news: Vec::new(),
             reports,
             report_to,
@@ -106,6 +115,8 @@ impl Supervisor {
     pub(super) async fn run(mut self, mut inbox: mpsc::Receiver<Message>) {
         let mut reap = tokio::time::interval(REAP_EVERY);
         reap.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        // Whether reports wait for the next view.
+        let mut due = false;
         loop {
             tokio::select! {
                 _ = reap.tick() => process::reap(),
@@ -133,8 +144,16 @@ impl Supervisor {
                     while let Ok(report) = self.reports.try_recv() {
                         self.take(report);
                     }
-                    self.publish();
+                    if !self.stale || Instant::now() >= self.calm_until {
+                        self.publish();
+                    } else {
+                        due = true;
+                    }
                 },
+                () = tokio::time::sleep_until(self.calm_until), if due => {
+                    due = false;
+                    self.publish();
+                }
                 Some(_) = self.tasks.join_next(), if !self.tasks.is_empty() => {}
             }
         }
@@ -263,7 +282,9 @@ impl Supervisor {
 
     fn publish(&mut self) {
         if self.stale {
-            let catalog = Catalog::build(&self.program.plan, &self.listings());
+            let catalog = self.catalog.rebuilt(&self.program.plan, &self.listings());
+            let tools = u32::try_from(catalog.tools().len()).unwrap_or(u32::MAX);
+            self.calm_until = Instant::now() + PAUSE_PER_TOOL.saturating_mul(tools).min(PAUSE_MAX);
             if !catalog.same(&self.catalog) {
                 self.catalog = Arc::new(catalog);
             }
@@ -291,11 +312,11 @@ impl Supervisor {
 
     /// What the servers list. Where names don't tell servers apart, the first in config order keeps a plain name: what
     /// comes after one that isn't known yet can't be named, or a name would change its owner.
-    fn listings(&self) -> BTreeMap<ServerName, Listing> {
+    fn listings(&self) -> BTreeMap<ServerName, &Listing> {
         let plan = &self.program.plan;
         let in_order = plan.servers.iter().filter_map(|server| self.seats.get(&server.name));
         let named = in_order.take_while(|seat| plan.naming.separates_servers() || seat.is_settled());
-        named.filter_map(|seat| Some((seat.current.server.clone(), seat.listing()?.clone()))).collect()
+        named.filter_map(|seat| Some((seat.current.server.clone(), seat.listing()?))).collect()
     }
 
     /// Everything at once and in parallel. Whatever doesn't end in time is dropped, which kills its process.
@@ -320,7 +341,6 @@ mod tests {
     use super::*;
     use crate::runtime::executor::{SHUTDOWN, SWEEP};
     use crate::runtime::program::tests::program;
-    use tokio::time::Instant;
 
     /// A supervisor without servers, and how long its shutdown takes when `task` is among what it waits for.
     async fn shutdown_with(task: impl Future<Output = ()> + Send + 'static, asked: Duration) -> Duration {

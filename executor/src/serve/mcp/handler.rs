@@ -113,7 +113,7 @@ impl Handler {
     }
 
     /// What is listed now. Looked at and noted in one, so that no change falls between the two.
-    fn listed(&self, stateless: bool, first_page: bool) -> Vec<String> {
+    fn listed(&self, stateless: bool, first_page: bool) -> Vec<Arc<str>> {
         let mut known = locked(&self.known);
         let snapshot = self.snapshot();
         let listed = self.session().listed(&snapshot, self.disclosure.for_client(stateless), !stateless);
@@ -138,7 +138,7 @@ impl Handler {
             // One tool always fits, however large, or the list would never end.
             bytes <= PAGE_BYTES || bytes == tool.len()
         });
-        let page: Vec<_> = page.map(String::as_str).collect();
+        let page: Vec<_> = page.map(AsRef::as_ref).collect();
         let next = from + page.len();
         let cursor = if next < listed.len() { format!(",\"nextCursor\":\"{next}\"") } else { String::new() };
         let result = Text::cut_out(format!("{{\"tools\":[{}]{cursor}}}", page.join(",")));

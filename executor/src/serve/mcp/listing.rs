@@ -72,7 +72,7 @@ impl ListWatch {
     }
 }
 
-pub(super) fn digest(listed: &[String]) -> String {
+pub(super) fn digest(listed: &[Arc<str>]) -> String {
     json::digest(listed.concat().as_bytes())
 }
 
