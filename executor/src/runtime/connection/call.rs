@@ -168,8 +168,11 @@ impl Inner {
             },
         };
         match self.answer(handle, heard, (&request.limits, begun), caller).await? {
-            Ok(result) => raw::text(result)
-                .ok_or_else(|| CallError::Protocol { server: self.server.clone(), cause: "it is no JSON".to_owned() }),
+            Ok(result) => match raw::text(result) {
+                Some(result) if result.get().starts_with('{') => Ok(result),
+                Some(other) => Err(self.unusable(format!("a result is an object, and this is {:.100}", other.get()))),
+                None => Err(self.unusable("it is no JSON".to_owned())),
+            },
             Err(error) => Err(self.failed(error).await),
         }
     }
@@ -232,6 +235,10 @@ impl Inner {
         CallError::Lost { server: self.server.clone(), reason }
     }
 
+    fn unusable(&self, cause: String) -> CallError {
+        CallError::Protocol { server: self.server.clone(), cause: self.mask.apply(&cause).into_owned() }
+    }
+
     async fn failed(&self, error: ServiceError) -> CallError {
         let server = self.server.clone();
         match error {
@@ -253,6 +260,9 @@ impl Inner {
                     CallError::Lost { server, reason: self.mask.apply(&cause).into_owned() }
                 }
                 Some(forgotten @ HttpError::Forgotten) => CallError::Lost { server, reason: forgotten.to_string() },
+                // It was asked, and nobody knows what it has done.
+                Some(HttpError::Broken(cause)) => CallError::Lost { server, reason: self.mask.apply_excerpt(&cause) },
+                Some(HttpError::NotMcp(cause)) => self.unusable(cause),
                 Some(error) => CallError::Http { server, cause: self.mask.apply_excerpt(&error.to_string()) },
                 None if is_unread(&error) => CallError::Unread { server, cause: Unread.to_string() },
                 None if self.process => self.lost().await,
@@ -260,8 +270,8 @@ impl Inner {
             },
             // The connection is there, the stream of this one answer is not.
             ServiceError::TransportClosed if !self.process && !self.peer.is_transport_closed() => {
-                let cause = "it ended the stream of its answer before the answer came".to_owned();
-                CallError::Http { server, cause }
+                let reason = "it ended the stream of its answer before the answer came".to_owned();
+                CallError::Lost { server, reason }
             }
             ServiceError::TransportClosed => self.lost().await,
             ServiceError::Cancelled { .. } => CallError::Cancelled { server },
