@@ -59,9 +59,10 @@ where
     E: std::error::Error + Send + Sync + 'static,
 {
     let quote = move |mut event: Sse| {
-        if let Some(quoted) = event.data.as_deref().and_then(|data| raw::quoted(data, &typed)) {
-            event.data = Some(quoted);
-        }
+        let Some(data) = event.data.take() else { return event };
+        // What is no message would end the handshake; an event without data counts for nothing.
+        event.data =
+            raw::quoted(&data, &typed).or_else(|| raw::message(data.as_bytes(), &typed).is_some().then_some(data));
         event
     };
     events(body, limit).map(move |event| event.map(&quote)).boxed()
@@ -200,6 +201,8 @@ mod tests {
             format!("data: {notice}\n\ndata: {{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{{\"n\":1.50}}}}\r\n\r\n");
         let found = read(text.chars().map(String::from).collect(), 200).await;
         assert_eq!(data(&found), [notice, r#"{"jsonrpc":"2.0","id":1,"result":"{\"n\":1.50}"}"#]);
+        let found = read(vec!["data: Welcome!\n\nid: 7\ndata: {\"level\":\"info\"}\n\n"], 200).await;
+        assert_eq!((data(&found), found[1].id.as_deref()), (vec!["", ""], Some("7")), "noise, whose id counts");
     }
 
     #[tokio::test]
