@@ -260,8 +260,7 @@ impl Inner {
                     CallError::Lost { server, reason: self.mask.apply(&cause).into_owned() }
                 }
                 Some(forgotten @ HttpError::Forgotten) => CallError::Lost { server, reason: forgotten.to_string() },
-                // It was asked, and nobody knows what it has done.
-                Some(HttpError::Broken(cause)) => CallError::Lost { server, reason: self.mask.apply_excerpt(&cause) },
+                Some(HttpError::Cut(cause)) => CallError::Cut { server, cause: self.mask.apply_excerpt(&cause) },
                 Some(HttpError::NotMcp(cause)) => self.unusable(cause),
                 Some(error) => CallError::Http { server, cause: self.mask.apply_excerpt(&error.to_string()) },
                 None if is_unread(&error) => CallError::Unread { server, cause: Unread.to_string() },
@@ -270,8 +269,7 @@ impl Inner {
             },
             // The connection is there, the stream of this one answer is not.
             ServiceError::TransportClosed if !self.process && !self.peer.is_transport_closed() => {
-                let reason = "it ended the stream of its answer before the answer came".to_owned();
-                CallError::Lost { server, reason }
+                CallError::Cut { server, cause: "it ended the stream of its answer".to_owned() }
             }
             ServiceError::TransportClosed => self.lost().await,
             ServiceError::Cancelled { .. } => CallError::Cancelled { server },
