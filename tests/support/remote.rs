@@ -2,6 +2,7 @@
 //! back, `become` lists others from then on and says so, `fault` and `set` do what [`fault`] says.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
@@ -59,7 +60,7 @@ enum Piece {
 type Say = UnboundedSender<Piece>;
 type Said = UnboundedReceiver<Piece>;
 
-/// A stream that a client holds open: what is said on it, and which subscription it is.
+/// A stream that a client holds open: what is said on it, and which subscription or session it is.
 struct Open {
     say: Say,
     subscription: Value,
@@ -74,6 +75,7 @@ struct Shared {
     /// Faults by method.
     at: Mutex<Value>,
     replies: Replies,
+    streams: AtomicU64,
 }
 
 /// A running server; it ends with this.
@@ -100,6 +102,7 @@ impl Remote {
             session: Mutex::new(1),
             at: Mutex::new(at),
             replies: Replies::default(),
+            streams: AtomicU64::default(),
         });
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
@@ -244,7 +247,7 @@ impl Shared {
             *self.tools.lock().unwrap() = names.collect();
             for open in &*self.open.lock().unwrap() {
                 let mut notice = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
-                if !open.subscription.is_null() {
+                if self.kind == Kind::Stateless {
                     notice["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] = open.subscription.clone();
                 }
                 // One that has hung up hears nothing.
@@ -260,7 +263,7 @@ async fn sockets(listener: tokio::net::TcpListener, shared: Arc<Shared>) {
         let (stream, _) = listener.accept().await.unwrap();
         let (shared, mut said) = (shared.clone(), shared.open(Value::Null));
         tokio::spawn(async move {
-            let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
+            let Ok(mut socket) = tokio_tungstenite::accept_async(stream).await else { return };
             let (say, mut answers) = unbounded_channel();
             loop {
                 let piece = tokio::select! {
@@ -347,7 +350,9 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     let session = shared.session.lock().unwrap().to_string();
     match (request.method().as_str(), shared.kind) {
         ("GET", Kind::Sse) => {
-            return events(format!("event: endpoint\ndata: /messages?session={session}\n\n"), shared.open(Value::Null));
+            let own = format!("session={session}-{}", shared.streams.fetch_add(1, Ordering::Relaxed));
+            let endpoint = format!("event: endpoint\ndata: /messages?{own}\n\n");
+            return events(endpoint, shared.open(json!(own)));
         }
         ("GET", Kind::Session) => return events(": hello\n\n".to_owned(), shared.open(Value::Null)),
         ("DELETE", _) => {
@@ -365,16 +370,18 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     let is_first = message["method"] == "initialize" || message["method"] == "server/discover";
     match shared.kind {
         Kind::Sse => {
-            if of_stream != Some(format!("session={session}")) {
-                return respond(404, "no such session".to_owned());
-            }
-            let (acts, say) = (shared.acts(&message), shared.open.lock().unwrap().last().map(|open| open.say.clone()));
+            let say = shared
+                .open
+                .lock()
+                .unwrap()
+                .iter()
+                .find_map(|open| (open.subscription.as_str() == of_stream.as_deref()).then(|| open.say.clone()));
+            let Some(say) = say else { return respond(404, "no such session") };
+            let acts = shared.acts(&message);
             if let Some(Act::Status(status, text)) = acts.first() {
                 return respond(*status, text.clone());
             }
-            if let Some(say) = say {
-                tokio::spawn(shared.carry_out(acts, say));
-            }
+            tokio::spawn(shared.carry_out(acts, say));
             return respond(202, String::new());
         }
         Kind::Session if !is_first && given.as_deref() != Some(&*session) => return respond(404, String::new()),

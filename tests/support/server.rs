@@ -3,6 +3,7 @@
 //! The script is a JSON object in the variable `SCRIPT`:
 //!
 //! - `tools`: names of tools, or whole tools as JSON texts; `many`: that many further tools `t0000`…
+//! - `tools_of_environment`: a tool for each variable, named as the variable and its value
 //! - `tools_file`: a file with the JSON text of one more
 //! - `replay`: a file with what a real server answered: `serverInfo`, `instructions`, `tools`, `prompts`,
 //!   `resourceTemplates`; said again byte for byte
@@ -72,8 +73,10 @@ fn tools(script: &Value) -> Vec<String> {
     let many = script["many"].as_u64().unwrap_or(0);
     let replayed = Replay::of(script).map(|replay| replay.tools).unwrap_or_default();
     let file = script["tools_file"].as_str().map(|path| std::fs::read_to_string(path).unwrap());
+    let environment = std::env::vars().filter(|_| script["tools_of_environment"] == true);
     named
         .chain(file)
+        .chain(environment.map(|(name, value)| tool_text(&format!("{name}={value}"))))
         .chain(replayed.iter().map(|item| Replay::line(item)))
         .chain((0..many).map(|number| tool_text(&format!("t{number:04}"))))
         .collect()
@@ -243,7 +246,7 @@ impl Server {
         let out = self.out.clone();
         match name {
             "pid" => answer(&out, id, &text_result(&std::process::id().to_string())),
-            "echo" => answer(&out, id, &text_result(&arguments.to_string())),
+            "echo" | "fault" => answer(&out, id, &text_result(&arguments.to_string())),
             // Ends in the middle of the call.
             "die" => {
                 let _ = writeln!(std::io::stderr(), "out of flour");

@@ -18,6 +18,7 @@ pub struct Stage {
     pub project: Project,
     pub remotes: Vec<(&'static str, Remote)>,
     pub client: Client,
+    servers: Vec<Value>,
 }
 
 impl Stage {
@@ -44,7 +45,12 @@ impl Stage {
         command.env("TEAM", "bakers");
         let mut client = Client::spawn(command, Era::Session);
         client.initialize("2025-11-25");
-        Self { project, remotes, client }
+        Self { project, remotes, client, servers }
+    }
+
+    /// Writes the config again, with these further keys.
+    pub fn rewrite(&self, more: &Value) {
+        self.project.replace("config.yml", &config(&self.servers, more.clone()));
     }
 
     pub fn remote(&self, way: &str) -> &Remote {
