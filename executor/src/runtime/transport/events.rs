@@ -187,7 +187,12 @@ mod tests {
 
     async fn read<B: AsRef<[u8]> + Send + 'static>(chunks: Vec<B>, limit: usize) -> Vec<Sse> {
         let body = stream::iter(chunks).map(Ok::<_, IoError>);
-        quoted(body, limit, Typed::default()).map(|event| event.unwrap()).collect().await
+        events(body, limit).map(|event| event.unwrap()).collect().await
+    }
+
+    async fn read_quoted<B: AsRef<[u8]> + Send + 'static>(chunks: Vec<B>) -> Vec<Sse> {
+        let body = stream::iter(chunks).map(Ok::<_, IoError>);
+        quoted(body, 200, Typed::default()).map(|event| event.unwrap()).collect().await
     }
 
     fn data(events: &[Sse]) -> Vec<&str> {
@@ -199,9 +204,9 @@ mod tests {
         let notice = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
         let text =
             format!("data: {notice}\n\ndata: {{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{{\"n\":1.50}}}}\r\n\r\n");
-        let found = read(text.chars().map(String::from).collect(), 200).await;
+        let found = read_quoted(text.chars().map(String::from).collect()).await;
         assert_eq!(data(&found), [notice, r#"{"jsonrpc":"2.0","id":1,"result":"{\"n\":1.50}"}"#]);
-        let found = read(vec!["data: Welcome!\n\nid: 7\ndata: {\"level\":\"info\"}\n\n"], 200).await;
+        let found = read_quoted(vec!["data: Welcome!\n\nid: 7\ndata: {\"level\":\"info\"}\n\n"]).await;
         assert_eq!((data(&found), found[1].id.as_deref()), (vec!["", ""], Some("7")), "noise, whose id counts");
     }
 
