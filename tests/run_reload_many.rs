@@ -82,7 +82,7 @@ fn reloads_under_load_lose_and_double_no_call() {
             })
             .collect();
         let mut more = of(9);
-        more["env"] = json!({ "ROUND": ((round + 3) / 4).to_string() });
+        more["env"] = json!({ "ROUND": round.div_ceil(4).to_string() });
         servers.push(scripted("stdio", &json!({ "tools": ["echo", "fault", "x"], "log": project.path("log") }), more));
         config(&servers, json!({}))
     };

@@ -343,6 +343,7 @@ fn carry_out(act: Act, out: &Out) {
             all.filter(|fd| pipe(*fd) == talk).for_each(|fd| nix::unistd::close(fd).unwrap());
             park();
         }
+        #[expect(clippy::zombie_processes, reason = "it is there to outlive us")]
         Act::Grandchild(id) => {
             let start = r#"trap "" INT TERM HUP; echo $$; exec sleep 1000 >/dev/null 2>&1 </dev/null"#;
             let child = Command::new("setsid").args(["sh", "-c", start]).stdout(Stdio::piped()).spawn().unwrap();
