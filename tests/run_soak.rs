@@ -147,17 +147,23 @@ impl Soak {
                 self.count("reconnects");
             }
             1 => {
-                self.stage.rewrite(&json!({ "prompt": { "budget": { "chars": 1000 + number } } }));
+                let more = json!({ "prompt": { "budget": { "chars": 1000 + number } } });
+                let changed = [Some(*self.dice.one_of(&WAYS)), None][self.dice.roll(2)];
+                self.stage.rewrite(&more, changed, number);
                 self.count("rewrites");
             }
             2 => {
                 // Some servers are sick for a while, at any message.
-                let (way, method) =
-                    (*self.dice.one_of(&WAYS), *self.dice.one_of(&["initialize", "tools/list", "ping"]));
-                if let Some((_, remote)) = self.stage.remotes.iter().find(|(of, _)| *of == way) {
-                    remote.set(json!({ method: self.dice.one_of(&self.faults) }));
-                    self.count("sick servers");
+                let (way, methods) = (*self.dice.one_of(&WAYS), ["initialize", "tools/list", "ping"]);
+                let at = json!({ *self.dice.one_of(&methods): self.dice.one_of(&self.faults) });
+                match self.stage.remotes.iter().find(|(of, _)| *of == way) {
+                    Some((_, remote)) => remote.set(at),
+                    None => {
+                        let id = self.stage.send(way, "set", json!({ "at": at }));
+                        self.flight.push((id, way.to_owned(), None));
+                    }
                 }
+                self.count("sick servers");
             }
             3 => {
                 self.stage.remotes.iter().for_each(|(_, remote)| remote.set(json!({})));

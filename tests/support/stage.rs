@@ -48,8 +48,12 @@ impl Stage {
         Self { project, remotes, client, servers }
     }
 
-    /// Writes the config again, with these further keys.
-    pub fn rewrite(&self, more: &Value) {
+    /// Writes the config again: with these further keys of the file, and so that a server is another one than before.
+    pub fn rewrite(&mut self, more: &Value, changed: Option<&str>, round: usize) {
+        if let Some(server) = self.servers.iter_mut().find(|server| server["name"].as_str() == changed) {
+            let key = if changed == Some("stdio") { "env" } else { "headers" };
+            server[key]["X_ROUND"] = json!(round.to_string());
+        }
         self.project.replace("config.yml", &config(&self.servers, more.clone()));
     }
 
