@@ -266,6 +266,27 @@ fn an_http_status_on_the_way_is_the_cause_and_a_refusal_is_not_asked_again() {
     client.end();
 }
 
+/// Whatever an older server makes of the question for the new era, `initialize` is asked next.
+#[test]
+fn any_answer_to_the_question_for_the_era_but_a_refusal_leads_to_a_connection() {
+    let at = |fault: Value| json!({ "server/discover": fault });
+    let mut rows: Vec<Row<'_>> = vec![
+        ("exit", at(json!("exit")), &["stdio", "http", "ws"], "ready"),
+        ("cut", at(json!("cut")), &["stdio", "http", "ws"], "ready"),
+        ("silent", at(json!("silent")), &["stdio", "http", "ws"], "ready"),
+        ("wrong-id", at(json!("wrong_id")), &["stdio", "http", "ws"], "ready"),
+        ("text", at(json!({ "text": "what?" })), &["stdio", "http", "ws"], "ready"),
+        ("odd", at(json!({ "result": 5 })), &["stdio", "http", "ws"], "ready"),
+        ("odd-error", at(json!({ "error": "a text" })), &["stdio", "http", "ws"], "ready"),
+        ("late", at(json!({ "late": 2500 })), &["stdio", "http", "ws"], "ready"),
+        ("long", at(json!({ "long": 17 << 20 })), &["stdio", "http", "ws"], "ready"),
+    ];
+    for (name, status) in [("p400", 400), ("p404", 404), ("p405", 405), ("p406", 406), ("p500", 500), ("p503", 503)] {
+        rows.push((name, at(json!({ "status": [status, "what?"] })), &["http"], "ready"));
+    }
+    all_connect(&rows, &json!({ "timeout_seconds": 30 }));
+}
+
 /// The question for the era may kill a server, so it is started a second time; both starts are one attempt.
 #[test]
 fn a_server_that_crashes_is_started_twice_for_each_attempt_and_told_of_as_crashed() {
