@@ -285,8 +285,15 @@ fn one_bad_tool_is_left_out_alone() {
         r#"{"name":"network","inputSchema":{"type":"object","properties":{"a":{"$$ref":"http://127.0.0.1:9/s"}}}}"#,
         r#"{"inputSchema":{"type":"object"}}"#,
         r#"{"name":"echo","description":"a second one","inputSchema":{"type":"object"}}"#,
+        r#"{"name":"list","inputSchema":[]}"#,
+        r#"{"name":"nothing"}"#,
     ];
-    let tools: Vec<_> = std::iter::once("echo").chain(bad).collect();
+    let deep = format!(
+        r#"{{"name":"deep","inputSchema":{{"type":"object","allOf":{}1{}}}}}"#,
+        "[".repeat(10_000),
+        "]".repeat(10_000)
+    );
+    let tools: Vec<_> = ["echo", &deep].into_iter().chain(bad).collect();
     let project = project(&[scripted("s", &json!({ "tools": tools }), eager(json!({})))]);
     let mut client = Client::start(&project, &[]);
     assert_eq!(client.names(), ["mcp__s__echo"]);
@@ -298,6 +305,9 @@ fn one_bad_tool_is_left_out_alone() {
         "s: network: a $ref",
         "s: (no name): missing field",
         "s: echo: the server lists this name twice",
+        "s: list: the schema must",
+        "s: nothing: ",
+        "s: deep: ",
     ] {
         assert!(log.contains(&format!("tool.quarantined: {reason}")), "{reason}\n{log}");
     }

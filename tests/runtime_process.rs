@@ -11,6 +11,8 @@
 
 #[cfg(unix)]
 mod fault;
+#[cfg(unix)]
+mod support;
 
 use std::process::ExitCode;
 
@@ -106,9 +108,12 @@ mod unix {
         connection.close(tokio::time::Instant::now() + Duration::from_secs(5)).await;
     }
 
+    const BANNER: &str = "Welcome to FaultServer 1.0!\n  listening…\n{\"level\":\"info\"}";
+
     fn a_banner_is_noise_and_the_server_works() {
         block_on(async {
-            let (outcome, mut events) = dial(&faulty("banner", json!({}))).await;
+            let (outcome, mut events) =
+                dial(&fault::scripted(&json!({ "tools": ["one"], "noise": BANNER }), json!({}))).await;
             let (connection, observed) = outcome.unwrap();
             assert_eq!(observed.tools[0].known.name, "one");
             for expected in ["Welcome to FaultServer 1.0!", "  listening…", "{\"level\":\"info\"}"] {
@@ -120,9 +125,10 @@ mod unix {
 
     fn a_process_that_cannot_bear_the_probe_is_connected() {
         block_on(async {
-            for fault in ["exit-at-server/discover", "hang-at-server/discover"] {
-                let (connection, observed) = dial(&faulty(fault, json!({"timeout_seconds": 6.0}))).await.0.unwrap();
-                assert_eq!(observed.introduction.protocol_version, "2025-06-18", "{fault}");
+            for fault in ["exit", "silent"] {
+                let at = json!({ "server/discover": fault });
+                let (connection, observed) = dial(&faulty(&at, json!({"timeout_seconds": 6.0}))).await.0.unwrap();
+                assert_eq!(observed.introduction.protocol_version, "2025-11-25", "{fault}");
                 close(&connection).await;
             }
         });
@@ -130,23 +136,24 @@ mod unix {
 
     fn an_end_at_any_stage_is_told_with_status_and_words() {
         block_on(async {
+            let exit = |at: &str| json!({ "at": { at: "exit" }, "tools": ["one"] });
             let cases = [
                 (
-                    "exit-at-start",
+                    json!({ "stderr": "cannot find the moon", "exit": 3 }),
                     "(exit status 3) while waiting for the answer to `initialize`; its last words: cannot find the moon",
                 ),
                 (
-                    "exit-at-initialize",
-                    "(exit status 4) while waiting for the answer to `initialize`; its last words: gone at initialize",
+                    exit("initialize"),
+                    "(exit status 7) while waiting for the answer to `initialize`; its last words: gone at initialize",
                 ),
-                ("exit-at-tools/list", "(exit status 4) while listing its tools; its last words: gone at tools/list"),
+                (exit("tools/list"), "(exit status 7) while listing its tools; its last words: gone at tools/list"),
             ];
-            for (fault, expected) in cases {
-                let error = dial(&faulty(fault, json!({}))).await.0.unwrap_err();
+            for (script, expected) in cases {
+                let error = dial(&fault::scripted(&script, json!({}))).await.0.unwrap_err();
                 assert_eq!(error.to_string(), format!("server `fault` ended {expected}"));
             }
             // Between two stages it may be seen in either.
-            let error = dial(&faulty("exit-at-notifications/initialized", json!({}))).await.0.unwrap_err();
+            let error = dial(&faulty(&json!({ "notifications/initialized": "exit" }), json!({}))).await.0.unwrap_err();
             assert!(matches!(error, ConnectError::Exited { .. }), "{error}");
         });
         assert_no_children();
@@ -155,13 +162,11 @@ mod unix {
     fn a_hang_at_any_stage_is_told_and_leaves_nothing() {
         block_on(async {
             let limits = || json!({"timeout_seconds": 0.5});
-            for (fault, expected) in [
-                ("hang", Step::Initialize),
-                ("hang-at-initialize", Step::Initialize),
-                ("hang-at-tools/list", Step::Tools),
-            ] {
-                let error = dial(&faulty(fault, limits())).await.0.unwrap_err();
-                assert!(matches!(&error, ConnectError::TimedOut { step, .. } if *step == expected), "{fault}: {error}");
+            for (at, expected) in
+                [("server/discover", Step::Initialize), ("initialize", Step::Initialize), ("tools/list", Step::Tools)]
+            {
+                let error = dial(&faulty(&json!({ at: "hang" }), limits())).await.0.unwrap_err();
+                assert!(matches!(&error, ConnectError::TimedOut { step, .. } if *step == expected), "{at}: {error}");
                 assert!(error.to_string().contains("was not ready within 0.5 s"), "{error}");
             }
         });
@@ -170,13 +175,13 @@ mod unix {
 
     fn a_huge_list_and_an_endless_one_cost_a_warning() {
         block_on(async {
-            let (outcome, mut events) = dial(&faulty("huge", json!({}))).await;
+            let (outcome, mut events) = dial(&faulty(&json!({ "tools/list": { "long": 17 << 20 } }), json!({}))).await;
             let (connection, observed) = outcome.unwrap();
             assert_eq!(observed.tools.len(), 0);
             assert!(observed.warnings[0].contains("longer than 16 MiB"), "{:?}", observed.warnings);
             assert!(matches!(events.recv().await, Some(Event::Warning(text)) if text.contains("was thrown away")));
             close(&connection).await;
-            let (outcome, _events) = dial(&faulty("endless", json!({}))).await;
+            let (outcome, _events) = dial(&faulty(&json!({ "tools/list": { "pages": "other" } }), json!({}))).await;
             let (connection, observed) = outcome.unwrap();
             assert_eq!(observed.tools.len(), 1_000);
             assert!(
@@ -194,7 +199,7 @@ mod unix {
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .into();
         let seen = |environment: Environment| {
-            let mut server = faulty("environment", json!({}));
+            let mut server = fault::scripted(&json!({ "tools_of_environment": true }), json!({}));
             let Launch::Stdio(stdio) = &mut server.launch else { unreachable!() };
             stdio.environment = environment;
             stdio.env.insert("MINE".to_owned(), Template::parse("x-${HOME} $5 $${NOT}").0);
@@ -223,7 +228,7 @@ mod unix {
                 text.starts_with("server `fault` can't start: the command `no-such-program` was not found"),
                 "{text}"
             );
-            let mut server = faulty("", json!({}));
+            let mut server = faulty(&json!({}), json!({}));
             let Launch::Stdio(stdio) = &mut server.launch else { unreachable!() };
             stdio.cwd = Template::literal("no/where");
             let text = dial(&server).await.0.unwrap_err().to_string();

@@ -1,6 +1,5 @@
 //! A server with faults, and an executor with one server, both run by the test binary itself under another name.
 
-use std::io::{BufRead as _, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -12,17 +11,26 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Runs as what `args` say.
 pub fn run(args: &[String]) -> ExitCode {
     match args[0].as_str() {
-        "serve" => serve(args.get(1).map_or("", String::as_str)),
+        "serve" => {
+            let script = args.get(1).map_or_else(|| json!({ "tools": ["one"] }), |script| script.parse().unwrap());
+            crate::support::server::run(script, "/dev/fd/1");
+            ExitCode::SUCCESS
+        }
         "guard" => guard::run(["fault", "executor"].map(Into::into), |_| {}),
         "executor" => executor(),
         other => panic!("no such role: {other}"),
     }
 }
 
-/// A server entry that runs this binary as a server with `fault`.
-pub fn faulty(fault: &str, limits: Value) -> mcplan_compiler::plan::Server {
+/// A server entry that runs this binary as a server that does what `script` says.
+pub fn scripted(script: &Value, limits: Value) -> mcplan_compiler::plan::Server {
     let own = std::env::current_exe().unwrap();
-    server(own.to_str().unwrap(), &["fault", "serve", fault], limits)
+    server(own.to_str().unwrap(), &["fault", "serve", &script.to_string()], limits)
+}
+
+/// One that has a tool, and these faults by method.
+pub fn faulty(at: &Value, limits: Value) -> mcplan_compiler::plan::Server {
+    scripted(&json!({ "tools": ["one"], "at": at }), limits)
 }
 
 pub fn server(command: &str, args: &[&str], limits: Value) -> mcplan_compiler::plan::Server {
@@ -40,65 +48,6 @@ pub fn server(command: &str, args: &[&str], limits: Value) -> mcplan_compiler::p
         all["limits"][key] = value.clone();
     }
     serde_json::from_value(all).unwrap()
-}
-
-fn say(message: &Value) {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{message}").unwrap();
-    out.flush().unwrap();
-}
-
-/// Speaks MCP on stdin and stdout, but for `fault`.
-fn serve(fault: &str) -> ExitCode {
-    match fault {
-        "exit-at-start" => {
-            eprintln!("cannot find the moon");
-            return ExitCode::from(3);
-        }
-        "hang" => loop {
-            std::thread::park();
-        },
-        "banner" => println!("Welcome to FaultServer 1.0!\n  listening…\n{{\"level\":\"info\"}}"),
-        _ => {}
-    }
-    for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-        let message: Value = serde_json::from_str(&line).unwrap();
-        let method = message["method"].as_str().unwrap_or_default();
-        if fault.strip_prefix("exit-at-") == Some(method) {
-            eprintln!("gone at {method}");
-            return ExitCode::from(4);
-        }
-        if fault.strip_prefix("hang-at-") == Some(method) {
-            continue;
-        }
-        if message.get("id").is_none() {
-            continue;
-        }
-        let result = match method {
-            "initialize" => json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
-                                   "serverInfo": {"name": "fault", "version": "1"}}),
-            "tools/list" => tools(fault, &message),
-            _ => json!({}),
-        };
-        say(&json!({"jsonrpc": "2.0", "id": message["id"], "result": result}));
-    }
-    ExitCode::SUCCESS
-}
-
-fn tools(fault: &str, message: &Value) -> Value {
-    let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
-    match fault {
-        "environment" => {
-            let tools: Vec<_> = std::env::vars().map(|(name, value)| tool(&format!("{name}={value}"))).collect();
-            json!({ "tools": tools })
-        }
-        "huge" => json!({"tools": [tool(&"x".repeat(17 << 20))]}),
-        "endless" => {
-            let page: u64 = message["params"]["cursor"].as_str().map_or(0, |cursor| cursor.parse().unwrap());
-            json!({"tools": [tool(&format!("t{page}"))], "nextCursor": (page + 1).to_string()})
-        }
-        _ => json!({"tools": [tool("one")]}),
-    }
 }
 
 /// What four hostile grandchildren do: leave the group, lose their parents, let go of every pipe, ignore all that can

@@ -182,6 +182,11 @@ impl Client {
         self.hang_up();
     }
 
+    /// Whether one of them holds this text.
+    pub fn has_heard(&self, text: &str) -> bool {
+        self.waiting.iter().any(|line| line.contains(text))
+    }
+
     pub fn answer(&mut self, id: u64) -> Value {
         serde_json::from_str(&self.raw_answer(id)).unwrap()
     }

@@ -4,8 +4,10 @@
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each test file uses its part")]
 
 pub mod client;
+pub mod fault;
 pub mod remote;
 pub mod server;
+pub mod stage;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

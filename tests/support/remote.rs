@@ -1,8 +1,9 @@
 //! A remote server in the test's own process, of each transport and era. It lists named tools; `echo` gives its arguments
-//! back, `become` lists others from then on and says so, `ask` wants an answer before it gives a result (2026-07-28).
+//! back, `become` lists others from then on and says so, `ask` wants an answer before it gives a result (2026-07-28),
+//! `fault` and `set` do what [`fault`] says.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
@@ -13,6 +14,8 @@ use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_tungstenite::tungstenite::Message;
+
+use super::fault::{self, Act, Replies};
 
 /// How a server is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,9 +50,20 @@ impl Kind {
     }
 }
 
-/// A stream that a client holds open: what is said on it, and which subscription it is.
+/// What is said on a stream.
+enum Piece {
+    Whole(Vec<u8>),
+    Half(Vec<u8>),
+    /// The exchange breaks off.
+    End,
+}
+
+type Say = UnboundedSender<Piece>;
+type Said = UnboundedReceiver<Piece>;
+
+/// A stream that a client holds open: what is said on it, and which subscription or session it is.
 struct Open {
-    say: UnboundedSender<Value>,
+    say: Say,
     subscription: Value,
 }
 
@@ -59,6 +73,10 @@ struct Shared {
     tools: Mutex<Vec<String>>,
     open: Mutex<Vec<Open>>,
     session: Mutex<u64>,
+    /// Faults by method.
+    at: Mutex<Value>,
+    replies: Replies,
+    streams: AtomicU64,
 }
 
 /// A running server; it ends with this.
@@ -71,13 +89,21 @@ pub struct Remote {
 
 impl Remote {
     pub fn start(kind: Kind) -> Self {
+        Self::with(kind, &["echo", "become"], json!({}))
+    }
+
+    /// With these tools, and faults by method.
+    pub fn with(kind: Kind, tools: &[&str], at: Value) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let shared = Arc::new(Shared {
             kind,
             seen: Mutex::default(),
-            tools: Mutex::new(vec!["echo".to_owned(), "become".to_owned()]),
+            tools: Mutex::new(tools.iter().map(|tool| (*tool).to_owned()).collect()),
             open: Mutex::default(),
             session: Mutex::new(1),
+            at: Mutex::new(at),
+            replies: Replies::default(),
+            streams: AtomicU64::default(),
         });
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
@@ -119,13 +145,66 @@ impl Remote {
 
     /// Ends every stream and forgets every session, as a restart does.
     pub fn restart(&self) {
-        self.shared.open.lock().unwrap().clear();
-        *self.shared.session.lock().unwrap() += 1;
+        self.shared.restart();
+    }
+
+    /// Faults by method, from now on.
+    pub fn set(&self, at: Value) {
+        *self.shared.at.lock().unwrap() = at;
+    }
+
+    /// The messages of this method that came.
+    pub fn seen(&self, method: &str) -> Vec<Value> {
+        self.shared.seen.lock().unwrap().iter().filter(|message| message["method"] == method).cloned().collect()
     }
 }
 
 impl Shared {
-    fn open(&self, subscription: Value) -> UnboundedReceiver<Value> {
+    fn restart(&self) {
+        self.open.lock().unwrap().clear();
+        *self.session.lock().unwrap() += 1;
+    }
+
+    /// What a message leads to.
+    fn acts(&self, message: &Value) -> Vec<Act> {
+        if self.replies.take(message) {
+            return Vec::new();
+        }
+        let right = self.answer(message).map(|answer| answer.to_string().into_bytes());
+        match fault::of(&self.at.lock().unwrap(), message) {
+            Some(fault) => fault::acts(fault, message, right, &self.replies),
+            None => right.map(Act::Say).into_iter().collect(),
+        }
+    }
+
+    async fn carry_out(self: Arc<Self>, acts: Vec<Act>, say: Say) {
+        for act in acts {
+            // One that has hung up hears nothing.
+            let _gone = match act {
+                Act::Say(message) => say.send(Piece::Whole(message)),
+                Act::Half(message) => say.send(Piece::Half(message)).and_then(|()| say.send(Piece::End)),
+                Act::End(_) => say.send(Piece::End),
+                Act::Wait(time) => {
+                    tokio::time::sleep(time).await;
+                    Ok(())
+                }
+                Act::Reply(id, reply) => {
+                    let result = fault::text_result(&reply.await.unwrap_or_default().to_string());
+                    let answer = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#);
+                    say.send(Piece::Whole(answer.into_bytes()))
+                }
+                Act::Stop | Act::Nothing => std::future::pending().await,
+                Act::Restart => {
+                    self.restart();
+                    Ok(())
+                }
+                // There is no process.
+                Act::Status(..) | Act::CloseIn | Act::CloseOut | Act::Grandchild(_) => Ok(()),
+            };
+        }
+    }
+
+    fn open(&self, subscription: Value) -> Said {
         let (say, said) = unbounded_channel();
         self.open.lock().unwrap().push(Open { say, subscription });
         said
@@ -166,16 +245,19 @@ impl Shared {
 
     fn call(&self, params: &Value) -> Value {
         let arguments = &params["arguments"];
+        if params["name"] == "set" {
+            *self.at.lock().unwrap() = arguments["at"].clone();
+        }
         if params["name"] == "become" {
             let names = arguments["tools"].as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned());
             *self.tools.lock().unwrap() = names.collect();
             for open in &*self.open.lock().unwrap() {
                 let mut notice = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
-                if !open.subscription.is_null() {
+                if self.kind == Kind::Stateless {
                     notice["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] = open.subscription.clone();
                 }
                 // One that has hung up hears nothing.
-                let _gone = open.say.send(notice);
+                let _gone = open.say.send(Piece::Whole(notice.to_string().into_bytes()));
             }
         }
         if params["name"] == "ask" && params.get("inputResponses").is_none() {
@@ -192,22 +274,27 @@ async fn sockets(listener: tokio::net::TcpListener, shared: Arc<Shared>) {
         let (stream, _) = listener.accept().await.unwrap();
         let (shared, mut said) = (shared.clone(), shared.open(Value::Null));
         tokio::spawn(async move {
-            let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
+            let Ok(mut socket) = tokio_tungstenite::accept_async(stream).await else { return };
+            let (say, mut answers) = unbounded_channel();
             loop {
-                let answer = tokio::select! {
+                let piece = tokio::select! {
                     frame = socket.next() => match frame {
-                        Some(Ok(Message::Text(text))) => shared.answer(&serde_json::from_str(&text).unwrap()),
-                        Some(Ok(_)) => None,
+                        Some(Ok(Message::Text(text))) => {
+                            let acts = shared.acts(&serde_json::from_str(&text).unwrap());
+                            tokio::spawn(shared.clone().carry_out(acts, say.clone()));
+                            continue;
+                        }
+                        Some(Ok(_)) => continue,
                         _ => return,
                     },
-                    notice = said.recv() => match notice {
-                        Some(notice) => Some(notice),
-                        None => return,
-                    },
+                    answer = answers.recv() => answer,
+                    notice = said.recv() => notice,
                 };
-                if let Some(answer) = answer
-                    && socket.send(Message::text(answer.to_string())).await.is_err()
-                {
+                // A socket without a farewell.
+                let Some(Piece::Whole(text)) = piece else { return };
+                let frame =
+                    String::from_utf8(text).map_or_else(|error| Message::binary(error.into_bytes()), Message::text);
+                if socket.send(frame).await.is_err() {
                     return;
                 }
             }
@@ -216,19 +303,57 @@ async fn sockets(listener: tokio::net::TcpListener, shared: Arc<Shared>) {
 }
 
 /// A response that says `first` and then what comes.
-fn events(first: String, mut said: UnboundedReceiver<Value>) -> Response {
-    let later = futures::stream::poll_fn(move |context| said.poll_recv(context)).map(|message| event(&message));
-    let all = futures::stream::once(async move { first }).chain(later).map(Ok::<_, Infallible>);
+fn events(first: String, mut said: Said) -> Response {
+    let later = futures::stream::poll_fn(move |context| said.poll_recv(context)).map(|piece| match piece {
+        Piece::Whole(message) => Ok([b"event: message\ndata: ", &*message, b"\n\n"].concat()),
+        Piece::Half(message) => Ok([b"event: message\ndata: ", &message[..message.len() / 2]].concat()),
+        Piece::End => Err(broken()),
+    });
+    let all = futures::stream::once(async move { Ok(first.into_bytes()) }).chain(later);
     Response::builder().header("content-type", "text/event-stream").body(Body::from_stream(all)).unwrap()
 }
 
-fn event(message: &Value) -> String {
-    format!("event: message\ndata: {message}\n\n")
+fn broken() -> std::io::Error {
+    std::io::Error::other("broken off")
 }
 
-fn respond(status: u16, body: String) -> Response {
+/// A JSON answer that breaks off after these bytes.
+fn half(message: &[u8]) -> Response {
+    let pieces = [Ok(message[..message.len() / 2].to_vec()), Err(broken())];
+    let response =
+        Response::builder().header("content-type", "application/json").header("content-length", message.len() + 1);
+    response.body(Body::from_stream(futures::stream::iter(pieces))).unwrap()
+}
+
+/// The answer to a message over streamable HTTP: JSON where that does, else a stream of events.
+async fn answered(shared: Arc<Shared>, mut acts: Vec<Act>) -> Response {
+    match &mut acts[..] {
+        [] => respond(202, String::new()),
+        [Act::Status(status, text), ..] => respond(*status, std::mem::take(text)),
+        [Act::Say(message)] => {
+            let of_unknown =
+                serde_json::from_slice::<Value>(message).is_ok_and(|answer| answer["error"]["code"] == -32601);
+            respond(if of_unknown { 404 } else { 200 }, std::mem::take(message))
+        }
+        [Act::Say(message), Act::Wait(_), Act::Restart] => {
+            shared.restart();
+            respond(200, std::mem::take(message))
+        }
+        [Act::Half(message)] => half(message),
+        [Act::End(_)] => half(&[]),
+        [Act::Stop | Act::Nothing] => std::future::pending().await,
+        [Act::CloseIn | Act::CloseOut | Act::Grandchild(_)] => respond(500, "there is no process"),
+        _ => {
+            let (say, said) = unbounded_channel();
+            tokio::spawn(shared.carry_out(acts, say));
+            events(String::new(), said)
+        }
+    }
+}
+
+fn respond(status: u16, body: impl Into<Body>) -> Response {
     let response = Response::builder().status(status).header("content-type", "application/json");
-    response.body(Body::from(body)).unwrap()
+    response.body(body.into()).unwrap()
 }
 
 async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response {
@@ -236,7 +361,9 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     let session = shared.session.lock().unwrap().to_string();
     match (request.method().as_str(), shared.kind) {
         ("GET", Kind::Sse) => {
-            return events(format!("event: endpoint\ndata: /messages?session={session}\n\n"), shared.open(Value::Null));
+            let own = format!("session={session}-{}", shared.streams.fetch_add(1, Ordering::Relaxed));
+            let endpoint = format!("event: endpoint\ndata: /messages?{own}\n\n");
+            return events(endpoint, shared.open(json!(own)));
         }
         ("GET", Kind::Session) => return events(": hello\n\n".to_owned(), shared.open(Value::Null)),
         ("DELETE", _) => {
@@ -254,12 +381,18 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     let is_first = message["method"] == "initialize" || message["method"] == "server/discover";
     match shared.kind {
         Kind::Sse => {
-            if of_stream != Some(format!("session={session}")) {
-                return respond(404, "no such session".to_owned());
+            let say = shared
+                .open
+                .lock()
+                .unwrap()
+                .iter()
+                .find_map(|open| (open.subscription.as_str() == of_stream.as_deref()).then(|| open.say.clone()));
+            let Some(say) = say else { return respond(404, "no such session") };
+            let acts = shared.acts(&message);
+            if let Some(Act::Status(status, text)) = acts.first() {
+                return respond(*status, text.clone());
             }
-            if let (Some(answer), Some(open)) = (shared.answer(&message), shared.open.lock().unwrap().last()) {
-                open.say.send(answer).unwrap();
-            }
+            tokio::spawn(shared.carry_out(acts, say));
             return respond(202, String::new());
         }
         Kind::Session if !is_first && given.as_deref() != Some(&*session) => return respond(404, String::new()),
@@ -273,14 +406,13 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
                 let acknowledged = json!({ "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {
                     "notifications": message["params"]["notifications"],
                     "_meta": { "io.modelcontextprotocol/subscriptionId": message["id"] } } });
-                return events(event(&acknowledged), shared.open(message["id"].clone()));
+                return events(format!("data: {acknowledged}\n\n"), shared.open(message["id"].clone()));
             }
         }
         _ => {}
     }
-    let Some(answer) = shared.answer(&message) else { return respond(202, String::new()) };
-    let status = if answer["error"]["code"] == -32601 { 404 } else { 200 };
-    let mut response = respond(status, answer.to_string());
+    let acts = shared.acts(&message);
+    let mut response = answered(shared.clone(), acts).await;
     if message["method"] == "initialize" && shared.kind == Kind::Session {
         response.headers_mut().insert("mcp-session-id", session.parse().unwrap());
     }

@@ -3,6 +3,7 @@
 //! The script is a JSON object in the variable `SCRIPT`:
 //!
 //! - `tools`: names of tools, or whole tools as JSON texts; `many`: that many further tools `t0000`…
+//! - `tools_of_environment`: a tool for each variable, named as the variable and its value
 //! - `tools_file`: a file with the JSON text of one more
 //! - `replay`: a file with what a real server answered: `serverInfo`, `instructions`, `tools`, `prompts`,
 //!   `resourceTemplates`; said again byte for byte
@@ -16,20 +17,28 @@
 //! - `owns`: a file that only one may hold; the log says `taken` when another one does
 //! - `exit`: end with this status at once
 //! - `result`: the JSON text of what every unknown tool answers
+//! - `at`: faults by method, see [`fault`]
 //!
 //! Some tools do something: see [`Server::act`].
 
 use std::fs::File;
-use std::io::{BufRead as _, Write};
+use std::io::{BufRead as _, BufReader, Write};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::fault::{self, Act, Fault, Replies, text_result};
+
 /// Runs as a server if a script says so; as an ordinary test it does nothing.
 pub fn main() {
     let Ok(script) = std::env::var("SCRIPT") else { return };
-    let mut script: Value = serde_json::from_str(&script).unwrap();
+    run(serde_json::from_str(&script).unwrap(), "/dev/fd/3");
+}
+
+/// Runs as a server that does what `script` says and talks on the file `out`.
+pub fn run(mut script: Value, out: &str) {
     if let Some(names) = script["leak"].as_array() {
         let values: Vec<_> = names.iter().map(|name| std::env::var(name.as_str().unwrap()).unwrap()).collect();
         let all = values.join(" and ");
@@ -51,8 +60,8 @@ pub fn main() {
         ]);
         script["all"] = json!(all);
     }
-    let out = std::fs::OpenOptions::new().write(true).open("/dev/fd/3").unwrap();
-    Server { out: Arc::new(Mutex::new(out)), tools: tools(&script), script, asking: None }.serve();
+    let out = std::fs::OpenOptions::new().write(true).open(out).unwrap();
+    Server { out: Arc::new(Mutex::new(out)), tools: tools(&script), script, replies: Arc::default(), asking: None }.serve();
     std::process::exit(0);
 }
 
@@ -64,8 +73,10 @@ fn tools(script: &Value) -> Vec<String> {
     let many = script["many"].as_u64().unwrap_or(0);
     let replayed = Replay::of(script).map(|replay| replay.tools).unwrap_or_default();
     let file = script["tools_file"].as_str().map(|path| std::fs::read_to_string(path).unwrap());
+    let environment = std::env::vars().filter(|_| script["tools_of_environment"] == true);
     named
         .chain(file)
+        .chain(environment.map(|(name, value)| tool_text(&format!("{name}={value}"))))
         .chain(replayed.iter().map(|item| Replay::line(item)))
         .chain((0..many).map(|number| tool_text(&format!("t{number:04}"))))
         .collect()
@@ -105,25 +116,25 @@ fn tool_text(name: &str) -> String {
 
 const CHANGED: &str = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
 
+/// Where it talks to.
+type Out = Arc<Mutex<dyn Write + Send>>;
+
 struct Server {
-    out: Arc<Mutex<File>>,
+    out: Out,
     script: Value,
     tools: Vec<String>,
     /// The call that waits for the answer to a question.
     asking: Option<Value>,
+    replies: Arc<Replies>,
 }
 
-fn say(out: &Mutex<File>, text: &str) {
+fn say(out: &Mutex<dyn Write + Send>, text: &str) {
     // Whoever doesn't listen any more will end us soon.
     let _ = writeln!(out.lock().unwrap(), "{text}");
 }
 
-fn answer(out: &Mutex<File>, id: &Value, result: &str) {
+fn answer(out: &Mutex<dyn Write + Send>, id: &Value, result: &str) {
     say(out, &format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#));
-}
-
-fn text_result(text: &str) -> String {
-    json!({ "content": [{ "type": "text", "text": text }] }).to_string()
 }
 
 impl Server {
@@ -152,11 +163,31 @@ impl Server {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
             let message: Value = serde_json::from_str(&line).unwrap();
             self.log(&line);
-            if self.script["deaf"] != true {
-                self.take(&message);
+            if self.script["deaf"] == true || self.replies.take(&message) {
+                continue;
+            }
+            match fault::of(&self.script["at"], &message) {
+                Some(fault) => self.fail(fault, &message),
+                None => self.take(&message),
             }
         }
         self.log("end of input");
+    }
+
+    /// Does `fault` in place of what would be right.
+    fn fail(&mut self, fault: Fault, message: &Value) {
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let out = std::mem::replace(&mut self.out, said.clone());
+        self.take(message);
+        self.out = out.clone();
+        let right = Some(said.lock().unwrap().trim_ascii().to_vec()).filter(|said| !said.is_empty());
+        let acts = fault::acts(fault, message, right, &self.replies);
+        // A call is slow beside others; whatever else comes has to wait for what is before it.
+        if message["method"] == "tools/call" && !matches!(acts[0], Act::Stop | Act::CloseIn | Act::CloseOut) {
+            std::thread::spawn(move || acts.into_iter().for_each(|act| carry_out(act, &out)));
+        } else {
+            acts.into_iter().for_each(|act| carry_out(act, &out));
+        }
     }
 
     fn take(&mut self, message: &Value) {
@@ -222,7 +253,7 @@ impl Server {
         let out = self.out.clone();
         match name {
             "pid" => answer(&out, id, &text_result(&std::process::id().to_string())),
-            "echo" => answer(&out, id, &text_result(&arguments.to_string())),
+            "echo" | "fault" => answer(&out, id, &text_result(&arguments.to_string())),
             // Ends in the middle of the call.
             "die" => {
                 let _ = writeln!(std::io::stderr(), "out of flour");
@@ -244,6 +275,10 @@ impl Server {
                     say(&out, &json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": progress }).to_string());
                 }
                 answer(&out, id, &text_result("counted"));
+            }
+            "set" => {
+                self.script["at"] = arguments["at"].clone();
+                answer(&out, id, &text_result("set"));
             }
             // Another list, and a word of it.
             "become" => {
@@ -286,6 +321,57 @@ impl Server {
                 answer(&out, id, &result);
             }
         }
+    }
+}
+
+fn carry_out(act: Act, out: &Out) {
+    match act {
+        Act::Say(mut line) => {
+            line.push(b'\n');
+            let _ = out.lock().unwrap().write_all(&line);
+        }
+        Act::Half(line) => {
+            let _ = out.lock().unwrap().write_all(&line[..line.len() / 2]);
+            std::process::exit(7);
+        }
+        Act::Wait(time) => std::thread::sleep(time),
+        Act::Reply(id, reply) => {
+            let reply = reply.blocking_recv().unwrap();
+            answer(out, &id, &text_result(&reply.to_string()));
+        }
+        Act::End(words) => {
+            let _ = writeln!(std::io::stderr(), "{words}");
+            std::process::exit(7);
+        }
+        Act::Stop => park(),
+        // Whoever writes to it is told, and nobody reads.
+        Act::CloseIn => {
+            nix::unistd::close(0).unwrap();
+            park();
+        }
+        Act::CloseOut => {
+            let _silenced = out.lock().unwrap();
+            let pipe = |fd: i32| std::fs::read_link(format!("/dev/fd/{fd}")).ok();
+            let (talk, all) = (pipe(3), (1..64).filter(|fd| pipe(*fd).is_some()));
+            all.filter(|fd| pipe(*fd) == talk).for_each(|fd| nix::unistd::close(fd).unwrap());
+            park();
+        }
+        #[expect(clippy::zombie_processes, reason = "it is there to outlive us")]
+        Act::Grandchild(id) => {
+            let start = r#"trap "" INT TERM HUP; echo $$; exec sleep 1000 >/dev/null 2>&1 </dev/null"#;
+            let child = Command::new("setsid").args(["sh", "-c", start]).stdout(Stdio::piped()).spawn().unwrap();
+            let mut pid = String::new();
+            BufReader::new(child.stdout.unwrap()).read_line(&mut pid).unwrap();
+            answer(out, &id, &text_result(pid.trim()));
+        }
+        // No process has sessions, and an HTTP status is of no use here.
+        Act::Restart | Act::Nothing | Act::Status(..) => {}
+    }
+}
+
+fn park() -> ! {
+    loop {
+        std::thread::park();
     }
 }
 

@@ -115,6 +115,8 @@ pub enum Event {
     Connected(Epoch),
     /// An attempt failed.
     ConnectFailed(Epoch, String),
+    /// An attempt failed, and another one would end in the same way: wrong credentials, no such program.
+    Refused(Epoch, String),
     /// A connection that had been ready is gone.
     Lost(Epoch, String),
     /// The wait is over.
@@ -145,6 +147,9 @@ pub enum Action {
     /// Tell: the state changed.
     Changed,
 }
+
+/// What is said of a server that would come back by itself, had it not been refused.
+const NOT_AGAIN: &str = "not tried again, because that would end in the same way; when it is mended, reconnect it";
 
 /// When a lost server comes back.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -241,6 +246,13 @@ impl Lifecycle {
                 self.turn(State::Ready { epoch }, actions)
             }
             Event::ConnectFailed(epoch, cause) if self.connecting(epoch) => self.after_loss(cause, chance),
+            Event::Refused(epoch, cause) if self.connecting(epoch) => {
+                let cause = match self.returns {
+                    Return::Backoff(_) => format!("{cause} ({NOT_AGAIN})"),
+                    Return::OnCall | Return::ByHand => cause,
+                };
+                self.turn(State::Failed { cause }, Vec::new())
+            }
             Event::Lost(epoch, cause) if self.keeps && self.state == (State::Ready { epoch }) => {
                 let mut actions = vec![Action::Close(epoch)];
                 actions.extend(self.after_loss(cause, chance));

@@ -41,6 +41,7 @@ enum Step {
     },
     AttemptSucceeds,
     AttemptFails,
+    AttemptIsRefused,
     ConnectionLost,
     TimerFires,
     CallBegins,
@@ -57,13 +58,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => any::<bool>().prop_map(|met| Step::Start { met }),
         4 => Just(Step::AttemptSucceeds),
         3 => Just(Step::AttemptFails),
+        1 => Just(Step::AttemptIsRefused),
         2 => Just(Step::ConnectionLost),
         4 => Just(Step::TimerFires),
         3 => Just(Step::CallBegins),
         3 => Just(Step::CallEnds),
         3 => Just(Step::Wanted),
         1 => Just(Step::Reconnect),
-        3 => (0u8..5, 0u64..12).prop_map(|(kind, epoch)| Step::Late(kind, epoch)),
+        3 => (0u8..6, 0u64..12).prop_map(|(kind, epoch)| Step::Late(kind, epoch)),
     ];
     let first = proptest::bool::weighted(0.9).prop_map(|met| Step::Start { met });
     let end = proptest::option::weighted(0.3, Just(Step::Stop));
@@ -101,6 +103,10 @@ impl World {
                 // A failed attempt has cleaned up after itself before it says so.
                 self.alive.remove(&epoch);
                 Event::ConnectFailed(epoch, "no".to_owned())
+            }),
+            Step::AttemptIsRefused => connecting.map(|epoch| {
+                self.alive.remove(&epoch);
+                Event::Refused(epoch, "no, never".to_owned())
             }),
             Step::ConnectionLost => connected.map(|epoch| Event::Lost(epoch, "gone".to_owned())),
             Step::TimerFires => self.timer.take().map(Event::TimerFired),
@@ -204,6 +210,7 @@ fn late(kind: u8, epoch: Epoch) -> Event {
         1 => Event::ConnectFailed(epoch, "late".to_owned()),
         2 => Event::Lost(epoch, "late".to_owned()),
         3 => Event::TimerFired(epoch),
+        4 => Event::Refused(epoch, "late".to_owned()),
         _ => Event::Rested(epoch),
     }
 }

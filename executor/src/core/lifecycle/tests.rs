@@ -82,6 +82,23 @@ fn a_lost_remote_server_has_as_many_attempts_as_one_that_was_never_there() {
     assert_eq!(state, failed("refused (given up after 5 more attempts)"));
 }
 
+/// The same credentials are refused again and again, and may be locked out by that.
+#[test]
+fn what_would_end_in_the_same_way_is_not_tried_again() {
+    let again = "not tried again, because that would end in the same way; when it is mended, reconnect it";
+    for (entry, cause) in [
+        (REMOTE, format!("HTTP 401 ({again})")),
+        ("command: x, required: true", format!("HTTP 401 ({again})")),
+        ("command: x, restart: on_call", "HTTP 401".to_owned()),
+    ] {
+        let mut life = lifecycle(entry);
+        life.on(start(), 0.5);
+        assert_eq!(life.on(Event::Refused(life.epoch(), "HTTP 401".into()), 0.5), [Action::Changed], "{entry}");
+        assert_eq!(life.state(), &failed(&cause));
+        assert!(connects(&life.on(Event::Reconnect, 0.5)), "{entry}");
+    }
+}
+
 #[test]
 fn success_forgives_earlier_failures() {
     let mut life = lifecycle(REMOTE);

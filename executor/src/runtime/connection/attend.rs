@@ -38,6 +38,8 @@ pub(super) struct Attended {
     pub(super) notices: Arc<Notices>,
     /// Cancelled by the transport at the end of its stream.
     pub(super) closed: CancellationToken,
+    /// Cancelled by the transport when a process has closed its stdin.
+    pub(super) shut_out: CancellationToken,
     pub(super) watch: Option<Arc<Watch>>,
     /// Which arguments go in headers too; only streamable HTTP looks at it.
     pub(super) mirror: Arc<Mirror>,
@@ -88,6 +90,7 @@ impl Attended {
             hang_up: None,
             notices: Arc::default(),
             closed: CancellationToken::new(),
+            shut_out: CancellationToken::new(),
             watch: None,
             mirror: Arc::default(),
             attempt: Attempt::default(),
@@ -282,6 +285,7 @@ impl Task {
             End::Lost => self.told().unwrap_or_else(|| "the server can't be reached".to_owned()),
             End::Exited | End::StreamEnded if self.attended.is_process() => match self.attended.own_end().await {
                 Some(exit) => format!("the process ended ({exit})"),
+                None if self.attended.shut_out.is_cancelled() => "the process closed its stdin".to_owned(),
                 None => "the process closed its stdout".to_owned(),
             },
             End::Exited | End::StreamEnded => {

@@ -175,10 +175,11 @@ impl Inner {
             },
         };
         match self.answer(handle, heard, (&request.limits, begun), client).await? {
-            Ok(result) => raw::text(result).ok_or_else(|| {
-                let cause = "its result isn't one of the request's kind".to_owned();
-                CallError::Protocol { server: self.server.clone(), cause }
-            }),
+            Ok(result) => match raw::text(result) {
+                Some(result) if result.get().starts_with('{') => Ok(result),
+                Some(other) => Err(self.unusable(format!("a result is an object, and this is {:.100}", other.get()))),
+                None => Err(self.unusable("it isn't one of the request's kind".to_owned())),
+            },
             Err(error) => Err(self.failed(error).await),
         }
     }
@@ -241,6 +242,10 @@ impl Inner {
         CallError::Lost { server: self.server.clone(), reason }
     }
 
+    fn unusable(&self, cause: String) -> CallError {
+        CallError::Protocol { server: self.server.clone(), cause: self.mask.apply(&cause).into_owned() }
+    }
+
     async fn failed(&self, error: ServiceError) -> CallError {
         let server = self.server.clone();
         match error {
@@ -262,6 +267,8 @@ impl Inner {
                     CallError::Lost { server, reason: self.mask.apply(&cause).into_owned() }
                 }
                 Some(forgotten @ HttpError::Forgotten) => CallError::Lost { server, reason: forgotten.to_string() },
+                Some(HttpError::Cut(cause)) => CallError::Cut { server, cause: self.mask.apply_excerpt(&cause) },
+                Some(HttpError::NotMcp(cause)) => self.unusable(cause),
                 Some(error) => CallError::Http { server, cause: self.mask.apply_excerpt(&error.to_string()) },
                 None if is_unread(&error) => CallError::Unread { server, cause: Unread.to_string() },
                 None if self.process => self.lost().await,
@@ -269,8 +276,7 @@ impl Inner {
             },
             // The connection is there, the stream of this one answer is not.
             ServiceError::TransportClosed if !self.process && !self.peer.is_transport_closed() => {
-                let cause = "it ended the stream of its answer before the answer came".to_owned();
-                CallError::Http { server, cause }
+                CallError::Cut { server, cause: "it ended the stream of its answer".to_owned() }
             }
             ServiceError::TransportClosed => self.lost().await,
             ServiceError::Cancelled { .. } => CallError::Cancelled { server },

@@ -79,6 +79,14 @@ pub enum CallError {
         /// Why.
         reason: String,
     },
+    /// The exchange of this one call broke off, and the connection is there still.
+    #[error("server `{server}` was asked, and the exchange broke off before its answer came: {cause}")]
+    Cut {
+        /// The server.
+        server: ServerName,
+        /// What happened.
+        cause: String,
+    },
     /// The server forgot our session, and the call may have had effects already.
     #[error(
         "server `{server}` has forgotten the session, most likely because it was restarted; {}, and the call was not repeated because the tool does not say that it is read-only or idempotent",

@@ -219,9 +219,10 @@ impl Trial<'_> {
                 (Some(error), None) => http_cause(self.server, &self.mask, error),
                 (None, None) => protocol("it closed the connection".to_owned()),
             },
-            Failed::Lists(error) => match of_watch() {
-                Some(error) => http_cause(self.server, &self.mask, error),
-                None => protocol(masked(&error.to_string())),
+            Failed::Lists(error) => match (of_watch(), watch.as_ref().and_then(|watch| watch.ended())) {
+                (Some(error), _) => http_cause(self.server, &self.mask, error),
+                (None, Some(reason)) => protocol(self.mask.apply_excerpt(reason)),
+                (None, None) => protocol(masked(&error.to_string())),
             },
         };
         NotReady { error, by_era }
@@ -279,7 +280,12 @@ pub(super) fn http_cause(server: &Server, mask: &Mask, error: HttpError) -> Conn
             ConnectError::Redirect { server: name, cause: mask.apply_excerpt(&redirect.to_string()) }
         }
         HttpError::Unreachable(cause) => ConnectError::Unreachable { server: name, cause: masked(&cause) },
-        error @ (HttpError::Broken(_) | HttpError::NotMcp(_) | HttpError::Forgotten) => {
+        // Nothing has been forgotten that was never known.
+        HttpError::Forgotten => ConnectError::Protocol {
+            server: name,
+            cause: "the address that it names for messages answers HTTP 404 or 410, as if the session that it has just opened were over".to_owned(),
+        },
+        error @ (HttpError::Broken(_) | HttpError::Cut(_) | HttpError::NotMcp(_)) => {
             ConnectError::Protocol { server: name, cause: masked(&error.to_string()) }
         }
     }

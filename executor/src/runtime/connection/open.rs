@@ -151,6 +151,7 @@ where
     W: AsyncWrite + Unpin + Send + 'static,
 {
     let mouth = Mouth::new(writer);
+    attended.shut_out = mouth.shut_out();
     let hang_up = mouth.clone();
     attended.hang_up = Some(Box::new(move || Box::pin(async move { hang_up.shut().await })));
     let stdio = Stdio::new(reader, mouth, reporter(trial, Event::Noise));

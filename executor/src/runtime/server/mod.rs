@@ -207,7 +207,9 @@ impl ServerTask {
             tell::heard(&self.begin.server.name, &self.begin.tail, event);
         }
         let attempt = self.life.attempts();
-        self.take(Event::ConnectFailed(epoch, error.to_string())).await;
+        let cause = error.to_string();
+        let happened = if error.is_worth_retrying() { Event::ConnectFailed } else { Event::Refused };
+        self.take(happened(epoch, cause)).await;
         let state = self.life.state();
         tell::connect_failed(&self.begin.server, error, attempt, matches!(state, State::Failed { .. }));
         tell::returns(&self.begin.server.name, state);

@@ -59,9 +59,10 @@ where
     E: std::error::Error + Send + Sync + 'static,
 {
     let quote = move |mut event: Sse| {
-        if let Some(quoted) = event.data.as_deref().and_then(|data| raw::quoted(data, &typed)) {
-            event.data = Some(quoted);
-        }
+        let Some(data) = event.data.take() else { return event };
+        // What is no message would end the handshake; an event without data counts for nothing.
+        event.data =
+            raw::quoted(&data, &typed).or_else(|| raw::message(data.as_bytes(), &typed).is_some().then_some(data));
         event
     };
     events(body, limit).map(move |event| event.map(&quote)).boxed()
@@ -186,7 +187,12 @@ mod tests {
 
     async fn read<B: AsRef<[u8]> + Send + 'static>(chunks: Vec<B>, limit: usize) -> Vec<Sse> {
         let body = stream::iter(chunks).map(Ok::<_, IoError>);
-        quoted(body, limit, Typed::default()).map(|event| event.unwrap()).collect().await
+        events(body, limit).map(|event| event.unwrap()).collect().await
+    }
+
+    async fn read_quoted<B: AsRef<[u8]> + Send + 'static>(chunks: Vec<B>) -> Vec<Sse> {
+        let body = stream::iter(chunks).map(Ok::<_, IoError>);
+        quoted(body, 200, Typed::default()).map(|event| event.unwrap()).collect().await
     }
 
     fn data(events: &[Sse]) -> Vec<&str> {
@@ -198,8 +204,10 @@ mod tests {
         let notice = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
         let text =
             format!("data: {notice}\n\ndata: {{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{{\"n\":1.50}}}}\r\n\r\n");
-        let found = read(text.chars().map(String::from).collect(), 200).await;
+        let found = read_quoted(text.chars().map(String::from).collect()).await;
         assert_eq!(data(&found), [notice, r#"{"jsonrpc":"2.0","id":1,"result":"{\"n\":1.50}"}"#]);
+        let found = read_quoted(vec!["data: Welcome!\n\nid: 7\ndata: {\"level\":\"info\"}\n\n"]).await;
+        assert_eq!((data(&found), found[1].id.as_deref()), (vec!["", ""], Some("7")), "noise, whose id counts");
     }
 
     #[tokio::test]

@@ -104,19 +104,41 @@ pub(crate) fn read(text: &[u8], typed: &Typed) -> Read {
     message(text, typed).map_or(Read::Noise, |message| Read::Messages(vec![message]))
 }
 
-/// One message; `None` for what isn't one.
+/// One message; `None` for what isn't one. Bytes that are no UTF-8 are shown as such, so that an answer stays one.
 pub(crate) fn message(text: &[u8], typed: &Typed) -> Option<Incoming> {
-    let envelope: Envelope<'_> = serde_json::from_slice(text).ok()?;
+    match serde_json::from_slice(text) {
+        Ok(envelope) => enveloped(envelope, text, typed),
+        Err(_) if std::str::from_utf8(text).is_err() => {
+            let text = String::from_utf8_lossy(text);
+            enveloped(serde_json::from_str(&text).ok()?, text.as_bytes(), typed)
+        }
+        Err(_) => None,
+    }
+}
+
+fn enveloped(envelope: Envelope<'_>, text: &[u8], typed: &Typed) -> Option<Incoming> {
     match (envelope.id, envelope.result) {
         (Some(id), Some(result)) if envelope.method.is_none() && !typed.is(&id) => {
             let text = Value::String(result.get().to_owned());
             Some(JsonRpcMessage::response(ServerResult::CustomResult(CustomResult(text)), id))
+        }
+        // Who waits for it is told, also when it is no error as the protocol has it.
+        (Some(id), None)
+            if envelope.method.is_none()
+                && let Some(error) = envelope.error =>
+        {
+            Some(serde_json::from_slice(text).unwrap_or_else(|_| JsonRpcMessage::error(odd_error(error), Some(id))))
         }
         _ if envelope.method.is_some() || envelope.result.is_some() || envelope.error.is_some() => {
             serde_json::from_slice(text).ok()
         }
         _ => None,
     }
+}
+
+/// What a server means by an error without code or message.
+fn odd_error(error: &RawValue) -> ErrorData {
+    ErrorData::internal_error(format!("an error that is none of the protocol: {:.200}", error.get()), None)
 }
 
 /// A message in which the result is a string that holds its text, for a reader that decodes by itself. Anything that
@@ -175,6 +197,19 @@ mod tests {
         assert!(matches!(read(batch, &typed), Read::Messages(all) if all.len() == 2));
         for noise in ["Listening on 3000", r#"{"level":"info","msg":"hi"}"#, "[1,2]", "[", "7", "\"x\"", "\u{fffd}"] {
             assert!(matches!(read(noise.as_bytes(), &typed), Read::Noise), "{noise}");
+        }
+    }
+
+    #[test]
+    fn an_answer_is_one_whatever_its_bytes_and_its_error() {
+        let typed = Typed::default();
+        let text = message(b"{\"id\":1,\"result\":{\"t\":\"\xff\"}}", &typed).unwrap();
+        assert_eq!(result_of(text), "{\"t\":\"\u{fffd}\"}");
+        for error in ["\"a text\"", "{\"code\":\"x\"}", "7"] {
+            let line = format!(r#"{{"jsonrpc":"2.0","id":3,"error":{error}}}"#);
+            let Some(JsonRpcMessage::Error(told)) = message(line.as_bytes(), &typed) else { panic!("{error}") };
+            assert_eq!(told.id, Some(RequestId::Number(3)));
+            assert_eq!(told.error.message, format!("an error that is none of the protocol: {error}"));
         }
     }
 

@@ -30,9 +30,12 @@ pub(crate) enum HttpError {
     /// Nothing answered at all.
     #[error("{0}")]
     Unreachable(String),
-    /// The exchange broke off, or was no HTTP.
+    /// The exchange could not be.
     #[error("{0}")]
     Broken(String),
+    /// The exchange began and broke off, or was no HTTP.
+    #[error("{0}")]
+    Cut(String),
     /// An answer that says no.
     #[error("HTTP {status}{}{}", shown(.body), meaning(*.status))]
     Status {
@@ -91,7 +94,7 @@ impl HttpError {
     pub(super) fn of(error: reqwest::Error) -> Self {
         let is_unreachable = error.is_connect();
         let cause = in_words(&deepest(&error.without_url()));
-        if is_unreachable { Self::Unreachable(cause) } else { Self::Broken(cause) }
+        if is_unreachable { Self::Unreachable(cause) } else { Self::Cut(cause) }
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rmcp::RoleClient;
 use rmcp::model::JsonRpcMessage;
@@ -22,6 +23,8 @@ use super::tap::Odd;
 const SHOWN: usize = 200;
 /// A pipe's own size on Linux.
 const BUFFER: usize = 64 * 1024;
+/// How long a server may be silent that has closed its stdin: its last answers may be on their way still.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Bytes that may wait for a server that doesn't read; a message beyond them is refused.
 const WAITING_MAX: usize = 4 * MESSAGE_MAX;
 
@@ -96,7 +99,16 @@ where
             if let Some(message) = self.arrived.pop_front() {
                 return Some(message);
             }
-            let line = self.lines.next().await?;
+            let shut_out = async {
+                self.mouth.shut_out.cancelled().await;
+                tokio::time::sleep(LAST_WORDS).await;
+            };
+            let line = tokio::select! {
+                biased;
+                line = self.lines.next() => line?,
+                // It may talk on, but can't be asked anything.
+                () = shut_out => return None,
+            };
             self.take(line);
         }
     }
@@ -140,18 +152,27 @@ pub(crate) struct Mouth<W> {
     waiting: Arc<Mutex<Waiting>>,
     pipe: Arc<tokio::sync::Mutex<Option<W>>>,
     closing: CancellationToken,
+    /// Cancelled when the other end has closed it.
+    shut_out: CancellationToken,
 }
 
 impl<W> Clone for Mouth<W> {
     fn clone(&self) -> Self {
-        Self { waiting: self.waiting.clone(), pipe: self.pipe.clone(), closing: self.closing.clone() }
+        let Self { waiting, pipe, closing, shut_out } = self;
+        let (waiting, pipe) = (waiting.clone(), pipe.clone());
+        Self { waiting, pipe, closing: closing.clone(), shut_out: shut_out.clone() }
     }
 }
 
 impl<W: AsyncWrite + Unpin> Mouth<W> {
     pub(crate) fn new(writer: W) -> Self {
         let pipe = Arc::new(tokio::sync::Mutex::new(Some(writer)));
-        Self { waiting: Arc::default(), pipe, closing: CancellationToken::new() }
+        Self { waiting: Arc::default(), pipe, closing: CancellationToken::new(), shut_out: CancellationToken::new() }
+    }
+
+    /// Cancelled when the other end has closed it, so that nothing can be said any more.
+    pub(crate) fn shut_out(&self) -> CancellationToken {
+        self.shut_out.clone()
     }
 
     /// Ends all writing and lets go of the stream, also of one that nobody reads.
@@ -168,6 +189,7 @@ impl<W: AsyncWrite + Unpin> Mouth<W> {
             self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(line).map_err(std::io::Error::other)
         });
         let (waiting, pipe, closing) = (self.waiting.clone(), self.pipe.clone(), self.closing.clone());
+        let shut_out = self.shut_out.clone();
         async move {
             queued?;
             let mut pipe = pipe.lock().await;
@@ -181,6 +203,7 @@ impl<W: AsyncWrite + Unpin> Mouth<W> {
                 written = drain(&waiting, &mut pipe) => {
                     if written.is_err() {
                         pipe.take();
+                        shut_out.cancel();
                     }
                     written
                 }

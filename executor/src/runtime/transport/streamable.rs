@@ -34,6 +34,7 @@ use super::tap::{Kind, Notices};
 use super::{MESSAGE_MAX, events};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Calls on one connection at the same time; more wait for a place.
@@ -122,6 +123,10 @@ impl Client {
     ) -> Result<StreamableHttpPostResponse, Failure> {
         self.beginning(message);
         headers.extend(self.mirror.headers(message));
+        if matches!(message, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_)) {
+            // What rmcp says of a request is no word about our answer to one.
+            headers.remove(&METHOD);
+        }
         let body = serde_json::to_vec(message).map_err(StreamableHttpError::Deserialize)?;
         let response = self.send(Method::POST, session, headers, Some(body)).await?;
         let status = response.status();

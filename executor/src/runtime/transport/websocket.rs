@@ -13,6 +13,7 @@ use futures::{SinkExt as _, StreamExt as _};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use reqwest::{Method, Response, Upgraded, Url};
 use rmcp::RoleClient;
+use rmcp::model::JsonRpcMessage;
 use rmcp::service::TxJsonRpcMessage;
 use rmcp::transport::Transport;
 use tokio::sync::Mutex;
@@ -26,7 +27,8 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_util::sync::CancellationToken;
 
 use super::MESSAGE_MAX;
-use super::raw::{self, Incoming, Read, Typed};
+use super::line::Scanner;
+use super::raw::{self, Incoming, Read, Stand, Typed};
 use super::remote::{HttpError, Requests, Watch, one_line, status_of};
 use super::tap::Odd;
 
@@ -34,6 +36,9 @@ use super::tap::Odd;
 const SHOWN: usize = 200;
 /// How long our farewell may take.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// Longest message that is read at all. One that is longer than is taken fails its request alone, and one over this can't
+/// be skipped: it ends the connection.
+const READ_MAX: usize = 4 * MESSAGE_MAX;
 const SUBPROTOCOL: HeaderValue = HeaderValue::from_static("mcp");
 
 type Socket = WebSocketStream<Upgraded>;
@@ -71,7 +76,7 @@ impl Websocket {
         }
         check(&response, &key)?;
         let socket = response.upgrade().await.map_err(HttpError::of)?;
-        let config = WebSocketConfig::default().max_message_size(Some(MESSAGE_MAX)).max_frame_size(Some(MESSAGE_MAX));
+        let config = WebSocketConfig::default().max_message_size(Some(READ_MAX)).max_frame_size(Some(READ_MAX));
         let socket = WebSocketStream::from_raw_socket(socket, Role::Client, Some(config)).await;
         let (outgoing, frames) = socket.split();
         Ok(Self {
@@ -96,8 +101,21 @@ impl Websocket {
         Ok(())
     }
 
+    /// Throws away what is too long; an answer fails its request.
+    fn skip(&mut self, text: &[u8]) {
+        let start = String::from_utf8_lossy(&text[..SHOWN]).into_owned();
+        (self.report)(Odd::TooLong { bytes: text.len() as u64, start });
+        let mut scanner = Scanner::default();
+        scanner.feed(text);
+        let answered = scanner.answered();
+        self.arrived.extend(answered.map(|id| JsonRpcMessage::error(Stand::TooLong.error(), Some(id))));
+    }
+
     /// Some servers keep the line breaks of stdio, and may send several messages at once.
     fn read(&mut self, text: &[u8]) {
+        if text.len() > MESSAGE_MAX {
+            return self.skip(text);
+        }
         if let Read::Messages(messages) = raw::read(text.trim_ascii(), &self.typed) {
             return self.arrived.extend(messages);
         }

@@ -72,6 +72,7 @@ impl Control {
                 pid: std::process::id(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 since: seconds(*began, now),
+                tasks: tokio::runtime::Handle::current().metrics().num_alive_tasks(),
                 agent: caller.agent.clone(),
                 workspace: caller.workspace.clone(),
             },

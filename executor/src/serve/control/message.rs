@@ -85,6 +85,8 @@ pub struct ProcessStatus {
     pub version: String,
     /// Seconds that it has run.
     pub since: f64,
+    /// Tasks that live in it: when nothing is going on, a figure that doesn't grow.
+    pub tasks: usize,
     /// The agent that it serves.
     pub agent: String,
     /// The directory that this agent works in.

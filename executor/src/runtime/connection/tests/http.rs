@@ -284,7 +284,7 @@ async fn an_answers_stream_that_ends_early_is_told_at_once() {
     remote.instead("tools/call", 200, "text/event-stream", ": nothing\n\n");
     let began = std::time::Instant::now();
     let error = call(&connection, "write").await.unwrap_err().to_string();
-    assert!(error.contains("ended the stream of its answer before the answer came"), "{error}");
+    assert!(error.contains("broke off before its answer came: it ended the stream of its answer"), "{error}");
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     assert_eq!(call(&connection, "write").await.unwrap(), ODD);
     server.abort();

@@ -165,19 +165,24 @@ async fn a_farewell_and_a_break_are_the_end_with_their_reason() {
 }
 
 #[tokio::test]
-async fn a_message_over_the_limit_ends_the_connection() {
+async fn a_message_over_the_limit_fails_its_call_alone_and_one_over_all_limits_ends_the_connection() {
     let (connection, mut events, mut peer) = connected().await;
     let script = async {
-        let request = peer.expect("tools/call").await;
-        // The client may be gone before all of it is written.
-        let long = format!(r#"{{"id":{},"result":"{}"}}"#, request["id"], "x".repeat(17 << 20));
-        let _gone = peer.0.send(Message::text(long)).await;
+        for megabytes in [17, 65] {
+            let request = peer.expect("tools/call").await;
+            // The client may be gone before all of it is written.
+            let long = format!(r#"{{"id":{},"result":"{}"}}"#, request["id"], "x".repeat(megabytes << 20));
+            let _gone = peer.0.send(Message::text(long)).await;
+        }
     };
-    let (result, ()) = tokio::join!(call(&connection), script);
-    let error = result.unwrap_err().to_string();
+    let calls =
+        async { [call(&connection).await, call(&connection).await].map(|result| result.unwrap_err().to_string()) };
+    let ([first, second], ()) = tokio::join!(calls, script);
+    assert_eq!(first, "the answer of server `fake` is longer than 16 MiB, so it was thrown away");
+    assert!(matches!(events.recv().await, Some(Event::Warning(text)) if text.contains("was thrown away")));
     assert!(
-        error.contains("the server sent a message of") && error.contains("more than 16777216 are not taken"),
-        "{error}"
+        second.contains("the server sent a message of") && second.contains("more than 67108864 are not taken"),
+        "{second}"
     );
     let Some(Event::Closed(_)) = events.recv().await else { panic!() };
 }
