@@ -239,8 +239,8 @@ fn what_a_server_asks_in_a_call_is_answered_or_declined() {
         &mut stage,
         &[
             row("sampling/createMessage", &[(&WAYS, "sampling was not offered to this server", "ready")]),
-            row("elicitation/create", &[(&WAYS, r#""action":"decline"…no user is attached"#, "ready")]),
-            row("roots/list", &[(&WAYS, r#"{"roots":[]}"#, "ready")]),
+            row("elicitation/create", &[(&WAYS, r#""action":"decline"…it declared no `elicitation`"#, "ready")]),
+            row("roots/list", &[(&WAYS, r#"{"roots":[{"uri":"file://"#, "ready")]),
             row("no/such", &[(&WAYS, r#""code":-32601"#, "ready")]),
             row("ping", &[(&WAYS, r#""result":{}"#, "ready")]),
         ],
