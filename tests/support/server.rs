@@ -61,7 +61,8 @@ pub fn run(mut script: Value, out: &str) {
         script["all"] = json!(all);
     }
     let out = std::fs::OpenOptions::new().write(true).open(out).unwrap();
-    Server { out: Arc::new(Mutex::new(out)), tools: tools(&script), script, replies: Arc::default(), asking: None }.serve();
+    Server { out: Arc::new(Mutex::new(out)), tools: tools(&script), script, replies: Arc::default(), asking: None }
+        .serve();
     std::process::exit(0);
 }
 

@@ -30,8 +30,9 @@ use crate::event::Event;
 const REAP_EVERY: Duration = Duration::from_secs(30);
 
 /// How long a catalog stays before the next one is built, for each tool in it and at most. It costs a part of that to
-/// build, so servers that start or change one after another don't keep us busy with it.
-const PAUSE_PER_TOOL: Duration = Duration::from_micros(10);
+/// build, so servers that start or change one after another don't keep us busy with it. The one that all wait for comes
+/// at once: when the last server is known.
+const PAUSE_PER_TOOL: Duration = Duration::from_micros(30);
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 
 /// Most calls of one server that are in flight or wait for it; who comes after them is told that it is busy.
@@ -72,6 +73,8 @@ pub(super) struct Supervisor {
     stale: bool,
     /// When the next catalog may be built.
     calm_until: Instant,
+    /// Whether every server was known, or tried, when the last view was made.
+    settled: bool,
     /// What is to be told once the view that it speaks of is out.
     news: Vec<Event>,
     reports: mpsc::Receiver<Report>,
@@ -99,6 +102,7 @@ impl Supervisor {
             catalog: Arc::default(),
             stale: true,
             calm_until: Instant::now(),
+            settled: false,
             news: Vec::new(),
             reports,
             report_to,
@@ -144,7 +148,7 @@ impl Supervisor {
                     while let Ok(report) = self.reports.try_recv() {
                         self.take(report);
                     }
-                    if !self.stale || Instant::now() >= self.calm_until {
+                    if !self.stale || Instant::now() >= self.calm_until || self.settles() {
                         self.publish();
                     } else {
                         due = true;
@@ -280,7 +284,13 @@ impl Supervisor {
         self.seats.insert(server.name.clone(), seat);
     }
 
+    /// Whether the last server that others waited for is known now.
+    fn settles(&self) -> bool {
+        !self.settled && self.seats.values().all(Seat::is_settled)
+    }
+
     fn publish(&mut self) {
+        self.settled = self.seats.values().all(Seat::is_settled);
         if self.stale {
             let catalog = self.catalog.rebuilt(&self.program.plan, &self.listings());
             let tools = u32::try_from(catalog.tools().len()).unwrap_or(u32::MAX);

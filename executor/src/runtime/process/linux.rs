@@ -70,6 +70,21 @@ impl Process {
     }
 }
 
+/// The children of a process, by what the kernel keeps of each of its threads; `None` where it keeps nothing.
+fn children(pid: i32) -> Option<Vec<i32>> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let mut all = Vec::new();
+    for thread in threads.flatten() {
+        match std::fs::read_to_string(thread.path().join("children")) {
+            Ok(list) => all.extend(list.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && thread.path().exists() => return None,
+            // The thread has ended meanwhile.
+            Err(_) => {}
+        }
+    }
+    Some(all)
+}
+
 /// Every process that can be seen.
 fn all() -> Vec<Process> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
@@ -136,6 +151,26 @@ impl Family {
 
     pub(super) fn leader(&self) -> u32 {
         self.leader.unsigned_abs()
+    }
+
+    /// Learns whom the leader has started by now, of whom there are few: nobody else is looked at.
+    pub(super) fn learn(&mut self) {
+        let mut open = vec![self.leader];
+        while let Some(pid) = open.pop() {
+            let Some(children) = children(pid) else {
+                // Gone meanwhile, or a kernel that keeps no such list.
+                if Process::read(pid).is_some() {
+                    self.look();
+                    return;
+                }
+                continue;
+            };
+            for process in children.into_iter().filter_map(Process::read) {
+                if self.known.insert(process.pid, process.started).is_none() {
+                    open.push(process.pid);
+                }
+            }
+        }
     }
 
     /// Learns the tree as it is now; forgets who has ended.
@@ -274,6 +309,19 @@ mod tests {
         );
         assert_eq!(Process::parse("42 (sh"), None);
         assert_eq!(Process::parse(""), None);
+    }
+
+    #[test]
+    fn children_are_found_without_looking_at_everyone() {
+        let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let me = getpid().as_raw();
+        // Without such a list there is nothing to be found by it, and everyone is looked at.
+        assert!(children(me).is_none_or(|children| children.contains(&pid)));
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(children(me).is_none_or(|children| !children.contains(&pid)));
+        assert_eq!(children(i32::MAX), None);
     }
 
     #[test]

@@ -194,7 +194,7 @@ impl Child {
 
     /// Looks at what the child has started by now, so that it is known when its parent is gone.
     pub fn look(&mut self) {
-        self.family.look();
+        self.family.learn();
     }
 
     /// Ends the child and all that it started. Its stdin must have been closed by the one who owns it.

@@ -50,6 +50,8 @@ impl Family {
         self.leader.unsigned_abs()
     }
 
+    pub(super) fn learn(&mut self) {}
+
     pub(super) fn look(&mut self) {}
 
     pub(super) fn send(&self, step: Step) {

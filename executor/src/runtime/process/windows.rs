@@ -30,6 +30,8 @@ impl Family {
         self.leader
     }
 
+    pub(super) fn learn(&mut self) {}
+
     pub(super) fn look(&mut self) {}
 
     pub(super) fn send(&self, _: Step) {}
