@@ -6,6 +6,8 @@
 
 mod support;
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use support::stage::{Stage, WAYS, says};
 
@@ -27,18 +29,23 @@ const STREAM: &[&str] = &["stdio", "sse", "ws"];
 const LIMIT: &str =
     "did not answer within 1.5 s, so the call was stopped; raise `call_timeout_seconds` for this server";
 
+/// How long the slowest of them may take on a busy machine.
+const LONGEST: Duration = Duration::from_secs(15);
+
 type Row<'a> = (Value, &'a [Outcome]);
 
 /// Makes the calls of all ways at the same time, and then one of a healthy server, which waits for none of them.
 fn run(stage: &mut Stage, rows: &[Row<'_>]) {
     for (fault, outcomes) in rows {
         let ways = outcomes.iter().flat_map(|(ways, text, state)| ways.iter().map(move |way| (*way, *text, *state)));
+        let began = std::time::Instant::now();
         let calls: Vec<_> = ways.map(|of| (of, stage.send(of.0, "fault", json!({ "do": fault })))).collect();
         let good = stage.send("good", "echo", json!({ "to": "all" }));
         assert_eq!(stage.told(good).0, r#"{"to":"all"}"#, "{fault}");
         assert!(!stage.client.has_heard("_timeout_seconds"), "{fault} held up a healthy server");
-        for ((way, text, state), id) in calls {
-            let told = stage.told(id).0;
+        let told: Vec<_> = calls.into_iter().map(|(of, id)| (of, stage.told(id).0)).collect();
+        assert!(began.elapsed() < LONGEST, "{fault}: {:?}", began.elapsed());
+        for ((way, text, state), told) in told {
             assert!(says(&told, text), "{fault} over {way}: {told:.500}\n{}", stage.client.log());
             stage.becomes(way, state);
             // Nothing of it is left for the next one.

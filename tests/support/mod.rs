@@ -8,6 +8,7 @@ pub mod fault;
 pub mod remote;
 pub mod server;
 pub mod stage;
+pub mod stream;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

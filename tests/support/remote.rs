@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::unbounded_channel;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::fault::{self, Act, Replies};
+use super::stream::{Piece, Said, Say, events, half, respond};
 
 /// How a server is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,17 +49,6 @@ impl Kind {
         }
     }
 }
-
-/// What is said on a stream.
-enum Piece {
-    Whole(Vec<u8>),
-    Half(Vec<u8>),
-    /// The exchange breaks off.
-    End,
-}
-
-type Say = UnboundedSender<Piece>;
-type Said = UnboundedReceiver<Piece>;
 
 /// A stream that a client holds open: what is said on it, and which subscription or session it is.
 struct Open {
@@ -302,29 +291,6 @@ async fn sockets(listener: tokio::net::TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// A response that says `first` and then what comes.
-fn events(first: String, mut said: Said) -> Response {
-    let later = futures::stream::poll_fn(move |context| said.poll_recv(context)).map(|piece| match piece {
-        Piece::Whole(message) => Ok([b"event: message\ndata: ", &*message, b"\n\n"].concat()),
-        Piece::Half(message) => Ok([b"event: message\ndata: ", &message[..message.len() / 2]].concat()),
-        Piece::End => Err(broken()),
-    });
-    let all = futures::stream::once(async move { Ok(first.into_bytes()) }).chain(later);
-    Response::builder().header("content-type", "text/event-stream").body(Body::from_stream(all)).unwrap()
-}
-
-fn broken() -> std::io::Error {
-    std::io::Error::other("broken off")
-}
-
-/// A JSON answer that breaks off after these bytes.
-fn half(message: &[u8]) -> Response {
-    let pieces = [Ok(message[..message.len() / 2].to_vec()), Err(broken())];
-    let response =
-        Response::builder().header("content-type", "application/json").header("content-length", message.len() + 1);
-    response.body(Body::from_stream(futures::stream::iter(pieces))).unwrap()
-}
-
 /// The answer to a message over streamable HTTP: JSON where that does, else a stream of events.
 async fn answered(shared: Arc<Shared>, mut acts: Vec<Act>) -> Response {
     match &mut acts[..] {
@@ -349,11 +315,6 @@ async fn answered(shared: Arc<Shared>, mut acts: Vec<Act>) -> Response {
             events(String::new(), said)
         }
     }
-}
-
-fn respond(status: u16, body: impl Into<Body>) -> Response {
-    let response = Response::builder().status(status).header("content-type", "application/json");
-    response.body(body.into()).unwrap()
 }
 
 async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response {

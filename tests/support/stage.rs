@@ -57,10 +57,6 @@ impl Stage {
         self.project.replace("config.yml", &config(&self.servers, more.clone()));
     }
 
-    pub fn remote(&self, way: &str) -> &Remote {
-        &self.remotes.iter().find(|(of, _)| *of == way).unwrap().1
-    }
-
     /// Waits until a server has this state, and the cause behind it after a colon.
     pub fn becomes(&self, name: &str, state: &str) {
         becomes(&self.project, &self.client, name, state);

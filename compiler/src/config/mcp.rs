@@ -80,7 +80,8 @@ pub struct Concurrency {
     pub remote: Option<u64>,
 }
 
-/// Exponential backoff after a lost connection to a remote server, or to a process with `restart: on_failure`.
+/// Exponential backoff after a lost connection to a remote server, or to a process with `restart: on_failure`. What another
+/// attempt can't mend, such as refused credentials, is not tried again.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reconnect {

@@ -5,6 +5,7 @@
 //! same. Pings of the server are answered by the websocket implementation itself.
 
 use std::collections::VecDeque;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +40,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// Longest message that is read at all. One that is longer than is taken fails its request alone, and one over this can't
 /// be skipped: it ends the connection.
 const READ_MAX: usize = 4 * MESSAGE_MAX;
+const UNCLOSED: &str = "the server ended the connection without closing the websocket";
 const SUBPROTOCOL: HeaderValue = HeaderValue::from_static("mcp");
 
 type Socket = WebSocketStream<Upgraded>;
@@ -187,8 +189,10 @@ fn broken(error: &Error) -> String {
         Error::Capacity(CapacityError::MessageTooLong { size, max_size }) => {
             format!("the server sent a message of {size} bytes, and more than {max_size} are not taken")
         }
-        Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) | Error::ConnectionClosed => {
-            "the server ended the connection without closing the websocket".to_owned()
+        Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) | Error::ConnectionClosed => UNCLOSED.to_owned(),
+        // The same, when something of ours was on its way.
+        Error::Io(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => {
+            UNCLOSED.to_owned()
         }
         Error::Utf8(_) => "the server sent a text that is no UTF-8".to_owned(),
         other => format!("the websocket broke: {other}"),
@@ -254,6 +258,19 @@ impl Transport<RoleClient> for Websocket {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_end_without_a_farewell_is_one_whatever_was_on_its_way() {
+        for error in [
+            Error::ConnectionClosed,
+            Error::Protocol(ProtocolError::ResetWithoutClosingHandshake),
+            Error::Io(ErrorKind::ConnectionReset.into()),
+            Error::Io(ErrorKind::BrokenPipe.into()),
+        ] {
+            assert_eq!(broken(&error), UNCLOSED);
+        }
+        assert!(broken(&Error::Io(ErrorKind::TimedOut.into())).starts_with("the websocket broke: "));
+    }
 
     #[test]
     fn a_farewell_has_its_code_and_reason() {
