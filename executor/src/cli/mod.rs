@@ -13,6 +13,7 @@ mod explain;
 mod export;
 mod import;
 mod init;
+mod listen;
 mod lock;
 mod logging;
 mod project;

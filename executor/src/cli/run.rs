@@ -9,12 +9,13 @@ use mcplan_compiler::Compilation;
 use mcplan_compiler::lock::{Lock, Notice};
 use mcplan_compiler::plan::{Budget, Plan};
 use mcplan_compiler::prompt_template::Template;
+use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::caller;
 use super::project::{Project, Which};
 use super::report::{self, CouldNot, Outcome};
+use super::{caller, listen};
 use crate::core::baseline::Baseline;
 use crate::core::caller::Caller;
 use crate::core::session::{Disclosure, DisclosureSetting};
@@ -28,6 +29,7 @@ use crate::runtime::reload::{Files, Followed, Loaded, follow};
 use crate::runtime::signals::Signals;
 use crate::runtime::watcher::{Watcher, Way};
 use crate::serve::control::{self, Control, Identity};
+use crate::serve::http::{self, Access};
 use crate::serve::mcp;
 
 /// How long those who still wait for an answer on the control socket are heard after everything has ended; the time is
@@ -37,9 +39,12 @@ const LAST_ANSWERS: Duration = Duration::from_millis(200);
 /// Run the plan: connect the servers and serve agents
 #[derive(Debug, Args)]
 pub(super) struct Run {
-    /// Be an MCP server on stdin and stdout
-    #[arg(long, required = true)]
+    /// Be an MCP server on stdin and stdout; then nothing listens unless --listen is given too
+    #[arg(long)]
     stdio: bool,
+    /// Listen for MCP over HTTP on this address and port [default without --stdio: `serve.http.listen`]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
     /// Serve this agent [default: lead]
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
@@ -143,14 +148,21 @@ impl Run {
     async fn serve(&self, project: Project, program: Program, caller: Caller) -> anyhow::Result<Outcome> {
         let mut signals = Signals::new()?;
         let identity = self.identity(&project, caller.clone()).into();
+        let address = listen::address(self.listen.as_deref(), self.stdio, &program.plan)?;
+        let opened = match &address {
+            Some(address) => Some(listen::open(address, &program.plan, &project.directory).await?),
+            None => None,
+        };
         let disclosure = self.disclosure.map_or_else(|| program.plan.serve.disclosure.into(), DisclosureSetting::from);
         let (executor, task) = Executor::start(program, Context::of_process(&project.directory));
         let stop = CancellationToken::new();
         let (files, followed) = Files::new();
         let following = self.follow(&project, &executor, followed)?;
-        let control = self.control(&project, Control { executor: executor.clone(), files, identity });
-        let streams = rmcp::transport::stdio_pipes();
-        let mut serving = std::pin::pin!(mcp::serve(executor.clone(), disclosure, caller, streams, stop.clone()));
+        let running = Control { executor: executor.clone(), files, identity };
+        let http =
+            opened.map(|(listener, access)| self.http(listener, access, running.clone(), disclosure)).transpose()?;
+        let control = self.control(&project, running);
+        let mut serving = std::pin::pin!(self.on_stdio(executor.clone(), disclosure, caller, stop.clone()));
         let mut served = None;
         tokio::select! {
             result = &mut serving => served = Some(result),
@@ -167,6 +179,7 @@ impl Run {
         };
         following.abort();
         control.iter().for_each(control::Serving::close);
+        http.iter().for_each(http::Serving::close);
         executor.shutdown(asked).await;
         if let Some(control) = control {
             control.finish(LAST_ANSWERS).await;
@@ -180,6 +193,35 @@ impl Run {
                 Ok(Outcome::DoesNotHold)
             }
         }
+    }
+
+    /// Serves the client on stdin and stdout; without one, waits for the end.
+    async fn on_stdio(
+        &self,
+        executor: Executor,
+        disclosure: DisclosureSetting,
+        caller: Caller,
+        stop: CancellationToken,
+    ) -> Result<(), String> {
+        if self.stdio {
+            return mcp::serve(executor, disclosure, caller, rmcp::transport::stdio_pipes(), stop).await;
+        }
+        stop.cancelled().await;
+        Ok(())
+    }
+
+    /// Serves those who come over HTTP.
+    fn http(
+        &self,
+        listener: TcpListener,
+        access: Access,
+        control: Control,
+        disclosure: DisclosureSetting,
+    ) -> anyhow::Result<http::Serving> {
+        let workspace = self.workspace.as_ref().and(control.identity.caller.workspace.clone());
+        let serving = http::start(listener, access, control, disclosure, workspace)?;
+        tracing::info!("listening on http://{}/mcp", serving.address);
+        Ok(serving)
     }
 
     /// What the control socket tells of this process.

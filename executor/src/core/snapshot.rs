@@ -11,7 +11,7 @@ use mcplan_compiler::prompt_template::Template;
 
 use super::catalog::{Catalog, CatalogTool, Hidden};
 use super::gate::{Asked, Denied, Reason, gate};
-use super::lifecycle::State;
+use super::lifecycle::{Rest, State};
 use super::prompt::{Block, Limit, Mode, Rendered, ServerLine, Shown};
 use super::session::DisclosureSetting;
 
@@ -101,6 +101,20 @@ impl Snapshot {
     pub fn unsettled(&self) -> impl Iterator<Item = &Server> {
         let waits = |server: &&Server| self.health.get(&server.name).is_some_and(|health| !health.settled);
         self.plan.servers.iter().filter(waits)
+    }
+
+    /// Why agents should not be sent here yet: a server that is required isn't ready, or none of those that are to be
+    /// connected is left. Without any it is ready.
+    pub fn unready(&self) -> Option<&'static str> {
+        let state = |server: &Server| self.health.get(&server.name).map(|health| &health.state);
+        let wanted = || self.plan.servers.iter().filter(|server| self.plan.enabled && server.enabled);
+        let is_up = |server: &&Server| matches!(state(server), Some(State::Ready { .. } | State::Unmet { .. }));
+        let rests = |server: &&Server| matches!(state(server), Some(State::Configured(Rest::Uncalled | Rest::Idle(_))));
+        if wanted().any(|server| server.required && !is_up(&server) && !rests(&server)) {
+            return Some("a required server is not ready");
+        }
+        let has_failed = |server: &Server| matches!(state(server), Some(State::Failed { .. }));
+        (wanted().next().is_some() && wanted().all(has_failed)).then_some("every server has failed")
     }
 
     /// Whether the plan can have a deferred tool, whatever is connected: decides whether our own tools are listed.

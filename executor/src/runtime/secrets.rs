@@ -162,6 +162,25 @@ pub fn open_plugin(plugin: &Plugin, sources: Sources<'_>) -> Result<(OpenedPlugi
     Ok((OpenedPlugin { command, env }, Mask::new(found)))
 }
 
+/// Looks up the references of a token that opens the listener.
+///
+/// # Errors
+/// Why it has no value, or that it is empty.
+pub fn open_token(token: &Template, sources: Sources<'_>) -> Result<SecretString, String> {
+    // Nobody's name: what is said names the field.
+    let nobody = ServerName::new("listener").map_err(|error| error.to_string())?;
+    let value = token.resolve(|reference| look_up(reference, "", &nobody, sources, &mut Vec::new()));
+    match value {
+        Ok(value) if value.trim().is_empty() => Err("is empty, and would let anyone in".to_owned()),
+        Ok(value) => Ok(value.into()),
+        Err(SecretError::Unset { variable, .. }) => Err(format!("needs the variable `{variable}`, which is not set")),
+        Err(SecretError::Required { variable, message, .. }) => {
+            Err(format!("needs the variable `{variable}`: {message}"))
+        }
+        Err(SecretError::File { path, cause, .. }) => Err(format!("needs the file `{path}`: {cause}")),
+    }
+}
+
 /// A plugin's launch with nothing left to look up.
 #[derive(Clone, Debug)]
 pub struct OpenedPlugin {

@@ -2,4 +2,5 @@
 
 mod allow;
 pub mod control;
+pub mod http;
 pub mod mcp;

@@ -54,7 +54,7 @@ pub struct Control {
 
 impl Control {
     /// Answers a request. Once `gone` is cancelled nobody waits for the answer any more.
-    pub(super) async fn answer(&self, request: Request, gone: CancellationToken) -> Answer {
+    pub(in crate::serve) async fn answer(&self, request: Request, gone: CancellationToken) -> Answer {
         match request {
             Request::Status => Answer::Status(Box::new(self.status())),
             Request::Reconnect { server } => self.reconnect(&server).await,
@@ -63,7 +63,7 @@ impl Control {
         }
     }
 
-    fn status(&self) -> Status {
+    pub(in crate::serve) fn status(&self) -> Status {
         let (view, now) = (self.executor.view(), Instant::now());
         let Identity { config, profile, caller, began, .. } = &*self.identity;
         let rejected = self.files.rejected();

@@ -1,13 +1,18 @@
 //! What happened, as one closed enum: every message of ours that a person may act on later goes through here.
 
+pub mod metrics;
+pub mod stream;
+
 use std::fmt;
 
 use mcplan_compiler::name::ServerName;
+use serde::Serialize;
 
 use crate::core::gate::{Denied, Reason};
 
 /// Something that happened while a plan runs.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum Event {
     /// A server is ready.
     ServerConnected {
@@ -208,8 +213,11 @@ impl Event {
         }
     }
 
-    /// Writes it to the log: what needs a person as a warning, single calls only when asked for.
+    /// Counts it, tells whoever listens, and writes it to the log: what needs a person as a warning, single calls only
+    /// when asked for.
     pub fn log(&self) {
+        metrics::count(self);
+        stream::tell(self);
         match self {
             Self::ServerConnectFailed { .. }
             | Self::ServerDisconnected { was_clean: false, .. }

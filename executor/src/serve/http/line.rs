@@ -1,0 +1,216 @@
+//! One client's side of an MCP server of ours: lines in, and each line that comes out brought to whoever waits for it.
+//!
+//! Over stdio all lines go one way. Over HTTP each request has an answer of its own, with what belongs to it before, and
+//! what belongs to none goes to the stream that the client holds open.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::io::{AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::core::caller::Caller;
+use crate::core::session::DisclosureSetting;
+use crate::runtime::executor::Executor;
+use crate::runtime::transport::line::{Line, Lines};
+use crate::serve::mcp;
+
+/// Bytes on their way to and from the server of a session.
+const BUFFER: usize = 256 * 1024;
+/// Notices that may wait for a slow client; more are left out.
+const NOTICES_WAITING: usize = 256;
+
+/// The parts of a message that decide where it belongs.
+#[derive(Deserialize)]
+pub(super) struct Envelope<'a> {
+    #[serde(default, borrow)]
+    pub(super) id: Option<&'a RawValue>,
+    #[serde(default)]
+    pub(super) method: Option<String>,
+    #[serde(default, borrow)]
+    pub(super) params: Option<&'a RawValue>,
+}
+
+/// What is read of the parameters.
+#[derive(Default, Deserialize)]
+pub(super) struct Params {
+    /// The tool, the prompt.
+    #[serde(default)]
+    pub(super) name: Option<String>,
+    /// The resource.
+    #[serde(default)]
+    pub(super) uri: Option<String>,
+    #[serde(default, rename = "_meta")]
+    pub(super) meta: Option<Meta>,
+    #[serde(default)]
+    pub(super) capabilities: Option<serde_json::Map<String, serde_json::Value>>,
+    #[serde(default, rename = "progressToken")]
+    progress_token: Option<serde_json::Value>,
+}
+
+#[derive(Default, Deserialize)]
+pub(super) struct Meta {
+    #[serde(default, rename = "progressToken")]
+    pub(super) progress_token: Option<serde_json::Value>,
+    #[serde(default, rename = "io.modelcontextprotocol/protocolVersion")]
+    pub(super) revision: Option<String>,
+}
+
+impl Params {
+    pub(super) fn of(envelope: &Envelope<'_>) -> Self {
+        envelope.params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default()
+    }
+}
+
+/// Whoever waits for the answer to a request.
+#[derive(Debug)]
+struct Waiting {
+    answer: oneshot::Sender<Vec<u8>>,
+    notices: mpsc::Sender<Vec<u8>>,
+    progress_token: Option<serde_json::Value>,
+}
+
+/// Who waits for what.
+#[derive(Debug, Default)]
+struct Routes {
+    /// By the text of the request's id.
+    waiting: HashMap<String, Waiting>,
+    stream: Option<mpsc::Sender<Vec<u8>>>,
+}
+
+/// An answer to come.
+#[derive(Debug)]
+pub(super) struct Awaited {
+    pub(super) answer: oneshot::Receiver<Vec<u8>>,
+    pub(super) notices: mpsc::Receiver<Vec<u8>>,
+    _forgets: Forgets,
+}
+
+/// Forgets a request that nobody waits for any more.
+#[derive(Debug)]
+struct Forgets {
+    routes: Arc<Mutex<Routes>>,
+    id: String,
+}
+
+impl Drop for Forgets {
+    fn drop(&mut self) {
+        locked(&self.routes).waiting.remove(&self.id);
+    }
+}
+
+fn locked(routes: &Mutex<Routes>) -> MutexGuard<'_, Routes> {
+    routes.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A running MCP server of ours for one client; it ends with this.
+#[derive(Debug)]
+pub(super) struct Server {
+    lines: tokio::sync::Mutex<WriteHalf<DuplexStream>>,
+    routes: Arc<Mutex<Routes>>,
+    /// Cancelled when the server has ended.
+    pub(super) ended: CancellationToken,
+    _stops: DropGuard,
+}
+
+impl Server {
+    pub(super) fn start(
+        executor: Executor,
+        disclosure: DisclosureSetting,
+        caller: Caller,
+        stop: &CancellationToken,
+    ) -> Self {
+        let (ours, theirs) = tokio::io::duplex(BUFFER);
+        let stop = stop.child_token();
+        let ended = CancellationToken::new();
+        let (reader, lines) = tokio::io::split(ours);
+        let routes = Arc::<Mutex<Routes>>::default();
+        tokio::spawn(bring(reader, routes.clone()));
+        let (end, stops) = (ended.clone().drop_guard(), stop.clone().drop_guard());
+        tokio::spawn(async move {
+            let streams = tokio::io::split(theirs);
+            if let Err(error) = mcp::serve(executor, disclosure, caller, streams, stop).await {
+                tracing::debug!("a session over HTTP ended: {error}");
+            }
+            drop(end);
+        });
+        Self { lines: tokio::sync::Mutex::new(lines), routes, ended, _stops: stops }
+    }
+
+    /// Hands a message over. False when the server has ended.
+    pub(super) async fn say(&self, message: &[u8]) -> bool {
+        let mut line = one_line(message);
+        line.push(b'\n');
+        self.lines.lock().await.write_all(&line).await.is_ok()
+    }
+
+    /// Waits for the answer to the request `id`, from before it is said. `None` when another one has that id.
+    pub(super) fn awaits(&self, id: &str, progress_token: Option<serde_json::Value>) -> Option<Awaited> {
+        let (answer, answered) = oneshot::channel();
+        let (notices, noticed) = mpsc::channel(NOTICES_WAITING);
+        let mut routes = locked(&self.routes);
+        if routes.waiting.contains_key(id) {
+            return None;
+        }
+        routes.waiting.insert(id.to_owned(), Waiting { answer, notices, progress_token });
+        let forgets = Forgets { routes: self.routes.clone(), id: id.to_owned() };
+        Some(Awaited { answer: answered, notices: noticed, _forgets: forgets })
+    }
+
+    /// The stream of what belongs to no request; one that was held before ends.
+    pub(super) fn stream(&self) -> mpsc::Receiver<Vec<u8>> {
+        let (sender, receiver) = mpsc::channel(NOTICES_WAITING);
+        locked(&self.routes).stream = Some(sender);
+        receiver
+    }
+
+    /// Whether a request waits or a stream is held.
+    pub(super) fn is_busy(&self) -> bool {
+        let routes = locked(&self.routes);
+        !routes.waiting.is_empty() || routes.stream.as_ref().is_some_and(|stream| !stream.is_closed())
+    }
+}
+
+/// A message on one line: line ends in it stand between tokens, where blanks mean the same.
+fn one_line(message: &[u8]) -> Vec<u8> {
+    message.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect()
+}
+
+/// Brings each line to whoever waits for it.
+async fn bring(reader: ReadHalf<DuplexStream>, routes: Arc<Mutex<Routes>>) {
+    // What comes is ours, and answers are bounded where they come from.
+    let mut lines = Lines::new(tokio::io::BufReader::with_capacity(BUFFER, reader), usize::MAX);
+    while let Some(Line::Whole(line)) = lines.next().await {
+        let Ok(envelope) = serde_json::from_slice::<Envelope<'_>>(&line) else { continue };
+        let id = envelope.id.map(|id| id.get().to_owned());
+        let mut routes = locked(&routes);
+        match (envelope.method.as_deref(), id) {
+            (None, Some(id)) => {
+                if let Some(waiting) = routes.waiting.remove(&id) {
+                    // Whoever asked may have gone.
+                    let _gone = waiting.answer.send(line);
+                }
+            }
+            (Some("notifications/progress"), None) => {
+                let token = Params::of(&envelope).progress_token;
+                let of = routes.waiting.values().find(|waiting| waiting.progress_token == token);
+                let _full = of.map(|waiting| waiting.notices.try_send(line));
+            }
+            (Some(_), id) => {
+                // A question belongs to a call: to the only one, or to one of them for want of a stream.
+                let only = routes.waiting.values().next().filter(|_| routes.waiting.len() == 1 && id.is_some());
+                let any = || routes.waiting.values().next().filter(|_| id.is_some());
+                let stream = routes.stream.as_ref().filter(|stream| !stream.is_closed());
+                let to =
+                    only.map(|waiting| &waiting.notices).or(stream).or_else(|| any().map(|waiting| &waiting.notices));
+                let _full = to.map(|to| to.try_send(line));
+            }
+            (None, None) => {}
+        }
+    }
+    // Nobody will be answered any more.
+    *locked(&routes) = Routes::default();
+}

@@ -1,0 +1,372 @@
+//! MCP over streamable HTTP: sessions of the revisions with initialize, and requests that stand alone (2026-07-28).
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use futures::stream;
+use rmcp::model::ProtocolVersion;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::Listening;
+use super::line::{Awaited, Envelope, Params, Server};
+use super::problem::Problem;
+use crate::core::caller::Caller;
+use crate::core::era::Era;
+
+/// Most sessions at the same time.
+const SESSIONS_MAX: usize = 1000;
+/// How long a session may go without a request, an open stream and a call in flight.
+const IDLE_MAX: Duration = Duration::from_secs(3600);
+/// How often idle sessions are looked for.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+const SESSION: &str = "mcp-session-id";
+const REVISION: &str = "mcp-protocol-version";
+
+/// A client's session.
+#[derive(Debug)]
+struct Session {
+    agent: String,
+    server: Server,
+    /// Whether the client can be asked something while it waits, so that it needs a stream.
+    answers: bool,
+    used: Mutex<Instant>,
+}
+
+/// The sessions that are open.
+#[derive(Debug, Default)]
+pub(super) struct Sessions(Mutex<HashMap<String, Arc<Session>>>);
+
+impl Sessions {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Session>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The agent's session that a request names.
+    fn of(&self, headers: &HeaderMap, agent: &str) -> Result<(String, Arc<Session>), Problem> {
+        let Some(id) = headers.get(SESSION).and_then(|id| id.to_str().ok()) else {
+            return Err(Problem::new(
+                StatusCode::BAD_REQUEST,
+                "the header `Mcp-Session-Id` is missing; `initialize` gives it",
+            ));
+        };
+        // Another agent's session doesn't exist.
+        let session = self
+            .lock()
+            .get(id)
+            .filter(|session| session.agent == agent && !session.server.ended.is_cancelled())
+            .cloned();
+        let session = session.ok_or_else(|| Problem::not_found("there is no such session; initialize again"))?;
+        *session.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        Ok((id.to_owned(), session))
+    }
+
+    /// Ends sessions that nobody uses.
+    pub(super) async fn reap(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            self.lock().retain(|_, session| {
+                let used = *session.used.lock().unwrap_or_else(PoisonError::into_inner);
+                !session.server.ended.is_cancelled() && (session.server.is_busy() || used.elapsed() < IDLE_MAX)
+            });
+        }
+    }
+}
+
+/// A message that can't be taken, as JSON-RPC says it.
+fn refused(status: StatusCode, id: Option<&str>, code: i32, message: &str) -> Response {
+    let id = id.and_then(|id| serde_json::from_str(id).ok()).unwrap_or(Value::Null);
+    let body = json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } });
+    (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+pub(super) async fn post(
+    State(listening): State<Listening>,
+    asked: Option<Path<String>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let agent = listening.access.agent(&headers, asked.as_ref().map(|path| path.0.as_str()))?;
+    let caller = listening.caller(&agent)?;
+    if !text(&headers, "content-type")
+        .is_some_and(|kind| kind.split(';').next().unwrap_or(kind).trim().eq_ignore_ascii_case("application/json"))
+    {
+        return Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "a message is sent as `Content-Type: application/json`",
+        ));
+    }
+    let envelope: Envelope<'_> = match serde_json::from_slice(&body) {
+        Ok(envelope) if body.trim_ascii_start().starts_with(b"{") => envelope,
+        Ok(_) => {
+            return Ok(refused(StatusCode::BAD_REQUEST, None, -32600, "not a JSON-RPC message: an object was expected"));
+        }
+        Err(error) => return Ok(refused(StatusCode::BAD_REQUEST, None, -32700, &format!("not JSON-RPC: {error}"))),
+    };
+    let (id, params) = (envelope.id.map(|id| id.get()).filter(|id| *id != "null"), Params::of(&envelope));
+    let method = envelope.method.as_deref().unwrap_or_default();
+    if let Some(revision) = text(&headers, REVISION)
+        && !ProtocolVersion::KNOWN_VERSIONS.iter().any(|known| known.as_str() == revision)
+    {
+        let known: Vec<_> = ProtocolVersion::KNOWN_VERSIONS.iter().map(ProtocolVersion::as_str).collect();
+        let message = format!("`MCP-Protocol-Version: {revision}` is not spoken here; these are: {}", known.join(", "));
+        return Ok(refused(StatusCode::BAD_REQUEST, id, -32022, &message));
+    }
+    let revision = params.meta.as_ref().and_then(|meta| meta.revision.as_deref());
+    let stands_alone = revision.and_then(Era::of) == Some(Era::Stateless)
+        || text(&headers, SESSION).is_none() && text(&headers, REVISION).and_then(Era::of) == Some(Era::Stateless);
+    if stands_alone && method != "initialize" {
+        if let Err(message) = agrees(&headers, method, &params) {
+            return Ok(refused(StatusCode::BAD_REQUEST, id, -32020, &message));
+        }
+        let Some(id) = id else { return Ok(StatusCode::ACCEPTED.into_response()) };
+        return Ok(alone(&listening, caller, (id, method), &params, &body).await);
+    }
+    if method == "initialize" {
+        let Some(id) = id else { return Ok(refused(StatusCode::BAD_REQUEST, None, -32600, "a request needs an id")) };
+        return begin(&listening, agent, caller, id, &params, &body).await;
+    }
+    let (_, session) = listening.sessions.of(&headers, &agent)?;
+    let Some(id) = id.filter(|_| envelope.method.is_some()) else {
+        // A notification, or the answer to a question of ours.
+        return if session.server.say(&body).await { Ok(StatusCode::ACCEPTED.into_response()) } else { Err(ended()) };
+    };
+    let token = params.meta.and_then(|meta| meta.progress_token);
+    let streams = token.is_some() || session.answers && method == "tools/call";
+    let Some(awaited) = session.server.awaits(id, token) else {
+        return Ok(refused(StatusCode::OK, Some(id), -32600, &format!("the id {id} is that of a request in flight")));
+    };
+    if !session.server.say(&body).await {
+        return Err(ended());
+    }
+    Ok(if streams { streamed(awaited, session) } else { single(awaited, |_| StatusCode::OK).await })
+}
+
+fn ended() -> Problem {
+    Problem::not_found("the session has ended; initialize again")
+}
+
+/// What headers say must be what the message says, because others on the way decide by the headers.
+fn agrees(headers: &HeaderMap, method: &str, params: &Params) -> Result<(), String> {
+    let same = |header: &str, said: Option<&str>, wanted: &str| match said {
+        Some(said) if said == wanted => Ok(()),
+        Some(said) => {
+            Err(format!("the header `{header}: {said}` doesn't agree with the message, which says `{wanted}`"))
+        }
+        None => Err(format!("the header `{header}` is missing; the message says `{wanted}`")),
+    };
+    let revision = params.meta.as_ref().and_then(|meta| meta.revision.as_deref());
+    same("MCP-Protocol-Version", text(headers, REVISION), revision.unwrap_or_default())?;
+    same("Mcp-Method", text(headers, "mcp-method"), method)?;
+    let name = match method {
+        "tools/call" | "prompts/get" => params.name.as_deref(),
+        "resources/read" => params.uri.as_deref(),
+        _ => None,
+    };
+    let Some(name) = name else { return Ok(()) };
+    let said = text(headers, "mcp-name").map(decoded).transpose()?;
+    same("Mcp-Name", said.as_deref(), name)
+}
+
+/// A header's text, which is base64 where it could not stand in a header.
+fn decoded(value: &str) -> Result<String, String> {
+    use base64::Engine as _;
+    let Some(inner) = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) else {
+        return Ok(value.to_owned());
+    };
+    let bytes = base64::engine::general_purpose::STANDARD.decode(inner).ok();
+    bytes
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+        .ok_or_else(|| "the header `Mcp-Name` is no base64 of UTF-8".to_owned())
+}
+
+/// A request that stands alone: its server lives as long as it. A client that goes away takes it back.
+async fn alone(
+    listening: &Listening,
+    caller: Caller,
+    (id, method): (&str, &str),
+    params: &Params,
+    body: &[u8],
+) -> Response {
+    let server = Server::start(listening.control.executor.clone(), listening.disclosure, caller, &listening.stop);
+    let token = params.meta.as_ref().and_then(|meta| meta.progress_token.clone());
+    let is_stream = token.is_some() || method == "subscriptions/listen";
+    let Some(awaited) = server.awaits(id, token) else { return ended().into_response() };
+    let notices = (method == "subscriptions/listen").then(|| server.stream());
+    if !server.say(body).await {
+        return ended().into_response();
+    }
+    match notices {
+        Some(notices) => {
+            events(stream::unfold((notices, awaited, server), |(mut notices, mut awaited, server)| async move {
+                let message = tokio::select! {
+                    biased;
+                    Some(notice) = notices.recv() => notice,
+                    Some(notice) = awaited.notices.recv() => notice,
+                    Ok(answer) = &mut awaited.answer, if !awaited.answer.is_terminated() => answer,
+                    else => return None,
+                };
+                Some((message, (notices, awaited, server)))
+            }))
+        }
+        None if is_stream => streamed(awaited, server),
+        None => {
+            let response = single(awaited, status_of).await;
+            drop(server);
+            response
+        }
+    }
+}
+
+/// The status of an answer of the new era.
+fn status_of(answer: &[u8]) -> StatusCode {
+    #[derive(serde::Deserialize)]
+    struct Answer {
+        #[serde(default)]
+        error: Option<Code>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Code {
+        code: i64,
+    }
+    match serde_json::from_slice::<Answer>(answer).ok().and_then(|answer| answer.error) {
+        Some(Code { code: -32022..=-32020 }) => StatusCode::BAD_REQUEST,
+        Some(Code { code: -32601 }) => StatusCode::NOT_FOUND,
+        _ => StatusCode::OK,
+    }
+}
+
+/// Opens a session.
+async fn begin(
+    listening: &Listening,
+    agent: String,
+    caller: Caller,
+    id: &str,
+    params: &Params,
+    body: &[u8],
+) -> Result<Response, Problem> {
+    if listening.sessions.lock().len() >= SESSIONS_MAX {
+        let why = format!("{SESSIONS_MAX} sessions are open, which is the most; end one, or try again later");
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, why));
+    }
+    let server = Server::start(listening.control.executor.clone(), listening.disclosure, caller, &listening.stop);
+    let Some(awaited) = server.awaits(id, None) else { return Err(ended()) };
+    if !server.say(body).await {
+        return Err(ended());
+    }
+    let answers = params
+        .capabilities
+        .as_ref()
+        .is_some_and(|able| able.contains_key("elicitation") || able.contains_key("sampling"));
+    let Ok(answer) = awaited.answer.await else { return Err(ended()) };
+    let mut response = json_response(StatusCode::OK, answer.clone());
+    if serde_json::from_slice::<Value>(&answer).is_ok_and(|answer| answer.get("result").is_some()) {
+        let name = fresh_id()?;
+        if let Ok(value) = name.parse() {
+            response.headers_mut().insert(SESSION, value);
+        }
+        let session = Session { agent, server, answers, used: Mutex::new(Instant::now()) };
+        listening.sessions.lock().insert(name, Arc::new(session));
+    }
+    Ok(response)
+}
+
+/// A name that nobody can guess.
+fn fresh_id() -> Result<String, Problem> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, format!("no random number: {error}")))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+pub(super) async fn get(
+    State(listening): State<Listening>,
+    asked: Option<Path<String>>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let agent = listening.access.agent(&headers, asked.as_ref().map(|path| path.0.as_str()))?;
+    let (_, session) = listening.sessions.of(&headers, &agent)?;
+    let notices: mpsc::Receiver<Vec<u8>> = session.server.stream();
+    Ok(events(stream::unfold((notices, session), |(mut notices, session)| async move {
+        let message = tokio::select! {
+            message = notices.recv() => message?,
+            () = session.server.ended.cancelled() => return None,
+        };
+        Some((message, (notices, session)))
+    })))
+}
+
+pub(super) async fn delete(
+    State(listening): State<Listening>,
+    asked: Option<Path<String>>,
+    headers: HeaderMap,
+) -> Result<StatusCode, Problem> {
+    let agent = listening.access.agent(&headers, asked.as_ref().map(|path| path.0.as_str()))?;
+    let (id, _) = listening.sessions.of(&headers, &agent)?;
+    listening.sessions.lock().remove(&id);
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn json_response(status: StatusCode, line: Vec<u8>) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json")], line).into_response()
+}
+
+/// The answer alone.
+async fn single(awaited: Awaited, status: impl Fn(&[u8]) -> StatusCode) -> Response {
+    let Awaited { answer, .. } = awaited;
+    match answer.await {
+        Ok(line) => json_response(status(&line), line),
+        // Taken back by the client, or the session has ended; a request that is cancelled has no answer.
+        Err(_) => StatusCode::ACCEPTED.into_response(),
+    }
+}
+
+/// What belongs to the request, then its answer. `keeps` lives as long as the stream.
+fn streamed<K: Send + 'static>(awaited: Awaited, keeps: K) -> Response {
+    events(stream::unfold(Some((awaited, keeps)), |state| async move {
+        let (mut awaited, keeps) = state?;
+        tokio::select! {
+            biased;
+            Some(notice) = awaited.notices.recv() => Some((notice, Some((awaited, keeps)))),
+            answer = &mut awaited.answer => Some((answer.ok()?, None)),
+        }
+    }))
+}
+
+/// Messages as server-sent events.
+fn events(messages: impl futures::Stream<Item = Vec<u8>> + Send + 'static) -> Response {
+    use futures::StreamExt as _;
+    let events = messages.map(|line| {
+        let mut event = Vec::with_capacity(line.len() + 32);
+        event.extend_from_slice(b"event: message\ndata: ");
+        event.extend_from_slice(&line);
+        event.extend_from_slice(b"\n\n");
+        Ok::<_, Infallible>(Bytes::from(event))
+    });
+    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
+    (headers, Body::from_stream(events)).into_response()
+}
+
+impl Listening {
+    /// Who calls, for an agent that the plan declares.
+    fn caller(&self, agent: &str) -> Result<Caller, Problem> {
+        let home = self.control.identity.caller.home.clone();
+        let caller = Caller { agent: agent.to_owned(), workspace: self.workspace.clone(), home };
+        caller
+            .check(&self.control.executor.view().snapshot.plan)
+            .map_err(|unknown| Problem::not_found(unknown.to_string()))?;
+        Ok(caller)
+    }
+}
