@@ -5,6 +5,7 @@
 
 pub mod client;
 pub mod fault;
+pub mod http;
 pub mod remote;
 pub mod server;
 pub mod stage;

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf};
 use tokio::sync::{mpsc, oneshot};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 use crate::core::caller::Caller;
 use crate::core::session::DisclosureSetting;
@@ -49,6 +49,9 @@ pub(super) struct Params {
     pub(super) capabilities: Option<serde_json::Map<String, serde_json::Value>>,
     #[serde(default, rename = "progressToken")]
     progress_token: Option<serde_json::Value>,
+    /// Of the request that is taken back.
+    #[serde(default, rename = "requestId")]
+    pub(super) request_id: Option<serde_json::Value>,
 }
 
 #[derive(Default, Deserialize)]
@@ -113,7 +116,7 @@ pub(super) struct Server {
     routes: Arc<Mutex<Routes>>,
     /// Cancelled when the server has ended.
     pub(super) ended: CancellationToken,
-    _stops: DropGuard,
+    stop: CancellationToken,
 }
 
 impl Server {
@@ -129,15 +132,25 @@ impl Server {
         let (reader, lines) = tokio::io::split(ours);
         let routes = Arc::<Mutex<Routes>>::default();
         tokio::spawn(bring(reader, routes.clone()));
-        let (end, stops) = (ended.clone().drop_guard(), stop.clone().drop_guard());
+        let (end, stopped) = (ended.clone().drop_guard(), stop.clone());
         tokio::spawn(async move {
             let streams = tokio::io::split(theirs);
-            if let Err(error) = mcp::serve(executor, disclosure, caller, streams, stop).await {
+            if let Err(error) = mcp::serve(executor, disclosure, caller, streams, stopped).await {
                 tracing::debug!("a session over HTTP ended: {error}");
             }
             drop(end);
         });
-        Self { lines: tokio::sync::Mutex::new(lines), routes, ended, _stops: stops }
+        Self { lines: tokio::sync::Mutex::new(lines), routes, ended, stop }
+    }
+
+    /// Ends it, whoever still holds it.
+    pub(super) fn end(&self) {
+        self.stop.cancel();
+    }
+
+    /// The client has taken a request back, so it has no answer.
+    pub(super) fn forget(&self, id: &str) {
+        locked(&self.routes).waiting.remove(id);
     }
 
     /// Hands a message over. False when the server has ended.
@@ -171,6 +184,12 @@ impl Server {
     pub(super) fn is_busy(&self) -> bool {
         let routes = locked(&self.routes);
         !routes.waiting.is_empty() || routes.stream.as_ref().is_some_and(|stream| !stream.is_closed())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

@@ -111,7 +111,12 @@ pub(super) async fn post(
     let envelope: Envelope<'_> = match serde_json::from_slice(&body) {
         Ok(envelope) if body.trim_ascii_start().starts_with(b"{") => envelope,
         Ok(_) => {
-            return Ok(refused(StatusCode::BAD_REQUEST, None, -32600, "not a JSON-RPC message: an object was expected"));
+            return Ok(refused(
+                StatusCode::BAD_REQUEST,
+                None,
+                -32600,
+                "not a JSON-RPC message: an object was expected",
+            ));
         }
         Err(error) => return Ok(refused(StatusCode::BAD_REQUEST, None, -32700, &format!("not JSON-RPC: {error}"))),
     };
@@ -141,7 +146,13 @@ pub(super) async fn post(
     let (_, session) = listening.sessions.of(&headers, &agent)?;
     let Some(id) = id.filter(|_| envelope.method.is_some()) else {
         // A notification, or the answer to a question of ours.
-        return if session.server.say(&body).await { Ok(StatusCode::ACCEPTED.into_response()) } else { Err(ended()) };
+        if !session.server.say(&body).await {
+            return Err(ended());
+        }
+        if let (true, Some(id)) = (method == "notifications/cancelled", params.request_id) {
+            session.server.forget(&id.to_string());
+        }
+        return Ok(StatusCode::ACCEPTED.into_response());
     };
     let token = params.meta.and_then(|meta| meta.progress_token);
     let streams = token.is_some() || session.answers && method == "tools/call";
@@ -315,7 +326,9 @@ pub(super) async fn delete(
 ) -> Result<StatusCode, Problem> {
     let agent = listening.access.agent(&headers, asked.as_ref().map(|path| path.0.as_str()))?;
     let (id, _) = listening.sessions.of(&headers, &agent)?;
-    listening.sessions.lock().remove(&id);
+    if let Some(session) = listening.sessions.lock().remove(&id) {
+        session.server.end();
+    }
     Ok(StatusCode::NO_CONTENT)
 }
 
