@@ -348,7 +348,8 @@ fn an_injected_instruction_is_quarantined_over_http_too() {
     };
     let session =
         |method: &str, params: Value| listener.post("/mcp", &headers, &message(json!(1), method, params)).json();
-    let ways: [&dyn Fn(&str, Value) -> Value; 2] = [&session, &stateless];
+    type Way<'a> = &'a dyn Fn(&str, Value) -> Value;
+    let ways: [Way<'_>; 2] = [&session, &stateless];
     for way in ways {
         assert!(!names(&way("tools/list", json!({}))).contains(&"mcp__s__mail"));
         let found = way(

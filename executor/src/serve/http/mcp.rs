@@ -10,7 +10,6 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::stream;
-use rmcp::model::ProtocolVersion;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -20,6 +19,7 @@ use super::line::{Awaited, Envelope, Params, Server};
 use super::problem::Problem;
 use crate::core::caller::Caller;
 use crate::core::era::Era;
+use crate::serve::mcp::revisions;
 
 /// Most sessions at the same time.
 const SESSIONS_MAX: usize = 1000;
@@ -123,9 +123,9 @@ pub(super) async fn post(
     let (id, params) = (envelope.id.map(|id| id.get()).filter(|id| *id != "null"), Params::of(&envelope));
     let method = envelope.method.as_deref().unwrap_or_default();
     if let Some(revision) = text(&headers, REVISION)
-        && !ProtocolVersion::KNOWN_VERSIONS.iter().any(|known| known.as_str() == revision)
+        && !revisions().any(|known| known == revision)
     {
-        let known: Vec<_> = ProtocolVersion::KNOWN_VERSIONS.iter().map(ProtocolVersion::as_str).collect();
+        let known: Vec<_> = revisions().collect();
         let message = format!("`MCP-Protocol-Version: {revision}` is not spoken here; these are: {}", known.join(", "));
         return Ok(refused(StatusCode::BAD_REQUEST, id, -32022, &message));
     }

@@ -21,6 +21,11 @@ use crate::core::session::DisclosureSetting;
 use crate::runtime::executor::{Executor, SHUTDOWN};
 use handler::Handler;
 
+/// The revisions of the protocol that are spoken.
+pub fn revisions() -> impl Iterator<Item = &'static str> {
+    rmcp::model::ProtocolVersion::KNOWN_VERSIONS.iter().map(rmcp::model::ProtocolVersion::as_str)
+}
+
 /// How long requests in flight may go on once the server is told to stop: the share of a shutdown that is for calls.
 const DRAIN: Duration = SHUTDOWN.checked_div(2).expect("two isn't zero");
 
