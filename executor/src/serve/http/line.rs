@@ -198,11 +198,25 @@ fn one_line(message: &[u8]) -> Vec<u8> {
     message.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect()
 }
 
+/// The id of a result, by how we write one: a large result isn't read for it.
+fn answered(line: &[u8]) -> Option<&str> {
+    let rest = line.strip_prefix(br#"{"jsonrpc":"2.0","id":"#)?;
+    let mut ids = serde_json::Deserializer::from_slice(rest).into_iter::<&RawValue>();
+    let id = ids.next()?.ok()?.get();
+    rest[id.len()..].starts_with(br#","result":"#).then_some(id)
+}
+
 /// Brings each line to whoever waits for it.
 async fn bring(reader: ReadHalf<DuplexStream>, routes: Arc<Mutex<Routes>>) {
     // What comes is ours, and answers are bounded where they come from.
     let mut lines = Lines::new(tokio::io::BufReader::with_capacity(BUFFER, reader), usize::MAX);
     while let Some(Line::Whole(line)) = lines.next().await {
+        if let Some(id) = answered(&line) {
+            let waiting = locked(&routes).waiting.remove(id);
+            // Whoever asked may have gone.
+            let _gone = waiting.map(|waiting| waiting.answer.send(line));
+            continue;
+        }
         let Ok(envelope) = serde_json::from_slice::<Envelope<'_>>(&line) else { continue };
         let id = envelope.id.map(|id| id.get().to_owned());
         let mut routes = locked(&routes);
@@ -232,4 +246,28 @@ async fn bring(reader: ReadHalf<DuplexStream>, routes: Arc<Mutex<Routes>>) {
     }
     // Nobody will be answered any more.
     *locked(&routes) = Routes::default();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_known_by_its_beginning() {
+        assert_eq!(answered(br#"{"jsonrpc":"2.0","id":7,"result":{}}"#), Some("7"));
+        assert_eq!(answered(br#"{"jsonrpc":"2.0","id":"a,\"b","result":{"id":3}}"#), Some(r#""a,\"b""#));
+        for other in [
+            r#"{"jsonrpc":"2.0","id":7,"error":{}}"#,
+            r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#,
+            r#"{"jsonrpc":"2.0","method":"x","params":{}}"#,
+            r#"{"jsonrpc":"2.0","id":"#,
+        ] {
+            assert_eq!(answered(other.as_bytes()), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_message_on_several_lines_stands_on_one() {
+        assert_eq!(one_line(b"{\r\n\t\"a\": 1\n}"), b"{  \t\"a\": 1 }");
+    }
 }
