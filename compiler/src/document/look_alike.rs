@@ -122,7 +122,7 @@ pub(super) fn blank_in_layout(lines: &str) -> Option<(Range<usize>, char)> {
 }
 
 /// Whether a text is a plain key, such as the config has.
-fn is_key(text: &str) -> bool {
+pub(super) fn is_key(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
 }
 
@@ -148,4 +148,11 @@ pub(crate) fn no_space(text: &str, at: Span) -> Option<Diagnostic> {
             .label("a space is missing behind this colon")
             .help(format!("write `{key} {}`", shown(value))),
     )
+}
+
+/// A dash that was to begin an entry of a list, and has no space behind it.
+pub(crate) fn no_space_after_dash(dash: Span) -> Diagnostic {
+    Diagnostic::new(Code::Syntax, dash, "a list entry needs a space after its dash")
+        .label("no space behind this")
+        .help("write `- ` and the value")
 }
