@@ -1,6 +1,6 @@
 //! `policy:` and `agents:` → compiled rules. A rule that can't be read is an error, and nothing starts: never a part of a set.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::code::Code;
 use crate::config::policy::AgentPolicy;
@@ -119,7 +119,10 @@ impl Resolver<'_> {
             return;
         }
         let names = servers.iter().map(|server| server.name.as_str());
-        let names: Vec<_> = names.chain(self.unresolved_names.iter().map(String::as_str)).collect();
+        let mut said = BTreeSet::new();
+        // A name that two servers claim is said once.
+        let names = names.chain(self.unresolved_names.iter().map(String::as_str)).filter(|name| said.insert(*name));
+        let names: Vec<_> = names.collect();
         let message = format!("there is no server `{}`", shown(&written.value));
         let mut diagnostic = Diagnostic::new(Code::UnknownServer, written.at, message);
         if let Some(close) = closest(&written.value, names.iter().copied()) {
