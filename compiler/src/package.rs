@@ -56,8 +56,7 @@ fn script_of(command: &str, args: &[&str]) -> Option<usize> {
         return None;
     }
     let takes = |arg: &&str| arg.starts_with('-') && !arg.starts_with("--") && arg.ends_with('c');
-    let flag =
-        args.iter().position(takes).filter(|at| args[..*at].iter().all(|arg| arg.starts_with('-')))?;
+    let flag = args.iter().position(takes).filter(|at| args[..*at].iter().all(|arg| arg.starts_with('-')))?;
     (flag + 1 < args.len()).then_some(flag + 1)
 }
 
