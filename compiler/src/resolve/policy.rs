@@ -7,7 +7,7 @@ use crate::config::policy::AgentPolicy;
 use crate::config::{self, Config, Verdict};
 use crate::diagnostic::{Diagnostic, Severity, closest, shown};
 use crate::name::ServerName;
-use crate::pattern::Pattern;
+use crate::pattern::{Flaw, Pattern};
 use crate::plan::{Agent, LEAD, OnDrift, Policy, Rule, RuleError, Server, Verb};
 use crate::source::Spanned;
 
@@ -79,10 +79,13 @@ impl Resolver<'_> {
                 Err(error) => {
                     let help = match &error {
                         RuleError::Pattern(part, flaw) => flaw.remedy(part),
+                        RuleError::Blank if !text.value.trim().is_empty() => {
+                            format!("write `{}`", shown(text.value.trim()))
+                        }
                         _ => RULES.to_owned(),
                     };
-                    let message = match text.value.trim() {
-                        "" => "an empty text is no rule".to_owned(),
+                    let message = match text.value.as_str() {
+                        blank if blank.trim().is_empty() => "an empty text is no rule".to_owned(),
                         text => format!("`{}` is no rule: {error}", shown(text)),
                     };
                     self.report(Diagnostic::new(Code::BadRule, text.at, message).help(help));
@@ -192,11 +195,21 @@ impl Resolver<'_> {
             );
             return;
         };
-        self.check_uri(written, server.len() + 1);
-        if !server.contains(['*', '?']) && !servers.iter().any(|known| known.name.as_str() == server) {
-            let at = self.inside(written.at, &written.value, 0..server.len());
-            self.unknown_server(&Spanned::new(server.to_owned(), at), servers);
+        let text = &*written.value;
+        let flaw = match text.contains("${") {
+            true => Some(Flaw::Variable),
+            false => (text.trim() != text).then_some(Flaw::Blank),
+        };
+        if let Some(flaw) = flaw {
+            let message = format!("`{}` is no pattern of resources: {flaw}", shown(text));
+            self.report(Diagnostic::new(Code::BadResourcePattern, written.at, message).help(flaw.remedy(text)));
+            return;
         }
+        if server.contains(['*', '?']) || servers.iter().any(|known| known.name.as_str() == server) {
+            return self.check_uri(written, server.len() + 1);
+        }
+        let at = self.inside(written.at, &written.value, 0..server.len());
+        self.unknown_server(&Spanned::new(server.to_owned(), at), servers);
     }
 
     /// A pattern in a namespaced form whose server isn't there.
