@@ -177,13 +177,24 @@ pub(super) fn form_hint(node: &Node, kinds: &[JsonType]) -> Option<String> {
             all_maps.then(|| format!("write each entry as `- name: {}`, with its keys below", shown(&first.key)))
         }
         Kind::List(items) if takes(JsonType::Object) => {
-            let (key, value) = items.first()?.text()?.split_once('=')?;
-            let value = if name_looks_secret(key) { "…".into() } else { shown(value) };
+            let pair = pair(items.first()?.text()?)?;
             let each = if items.len() > 1 { "each " } else { "" };
-            Some(format!("write {each}`{}: {value}` instead, without the list", shown(key)))
+            Some(format!("write {each}`{pair}` instead, without the list"))
+        }
+        Kind::String(text) if kinds == [JsonType::Object] => {
+            pair(text).map(|pair| format!("write it below, as `{pair}`"))
         }
         _ => None,
     }
+}
+
+/// `A=b` or `Authorization: Bearer …` in one text, as a key and its value.
+fn pair(text: &str) -> Option<String> {
+    let end = text.find(['=', ':', ' '])?;
+    let (key, value) = text.split_at(end);
+    let value = value.strip_prefix('=').or_else(|| value.strip_prefix(": "))?.trim();
+    let value = if name_looks_secret(key) { "…".into() } else { shown(value) };
+    (!key.is_empty()).then(|| format!("{}: {value}", shown(key)))
 }
 
 /// `command: [npx, -y, x]` and `args: -y x`: a command line where its parts are meant.
