@@ -148,6 +148,14 @@ pub(super) fn hint(node: &Node, kinds: &[JsonType]) -> Option<String> {
         Kind::Number(_) | Kind::Bool(..) | Kind::String(_) if takes(JsonType::Array) => {
             Some(format!("write `[{}]`", list_item(node.text().unwrap_or_default())))
         }
+        // `a: b` where a text is taken was one before its colon.
+        Kind::Map(entries) if takes(JsonType::String) => match entries.as_slice() {
+            [only] if !name_looks_secret(&only.key) && !only.value.text().is_some_and(value_looks_secret) => {
+                let text = format!("{}: {}", only.key, only.value.text()?);
+                Some(format!("put it in quotes, if it is a text: `{}`", Value::from(&*shown(&text))))
+            }
+            _ => None,
+        },
         Kind::List(items) if takes(JsonType::String) => match items.as_slice() {
             [only] => only.text().map(|text| format!("write `{}` without the list", shown(text))),
             _ => None,

@@ -32,6 +32,12 @@ impl Reworder<'_> {
                 .related(self.span(close..close + 1), "closed here, with more text behind it")
                 .help(format!("close it with `{quote}` on its own line"));
         }
+        if self.text[self.at..].starts_with(',') && !self.between_brackets() {
+            return self
+                .problem(self.rest_of_line(self.at), "text follows the closing quote")
+                .label("not part of the value")
+                .help("remove the comma: outside of braces each key stands on a line of its own, without one");
+        }
         let touching = close.is_some_and(|close| close + 1 == self.at);
         let help = match (quote, touching) {
             ('\'', true) => "a single quote inside single quotes is written twice: `'it''s'`",
@@ -201,6 +207,9 @@ impl Reworder<'_> {
                 .related(self.span(here), "reading stopped here")
                 .help(format!("close it with `{close}`"));
         }
+        if let Some(problem) = self.bare_reference() {
+            return problem;
+        }
         let problem = self.problem(self.word(self.at), format!("a comma is missing in this {what}, or a quote"));
         problem
             .label("can't stand here")
@@ -233,6 +242,25 @@ impl Reworder<'_> {
         self.problem(self.rest_of_line(at), "a line that starts with `%` is a directive in YAML")
             .label("unknown directive")
             .help("remove the line, or put `# ` before it to make it a comment")
+    }
+
+    /// `[${NAME}]` and `{A: Bearer ${NAME}}`: the brace of a reference opens a map between brackets.
+    fn bare_reference(&self) -> Option<Diagnostic> {
+        let before = self.text[self.line_start(self.at)..self.at].strip_suffix('$')?;
+        let name = self.line(self.at).get(before.len() + 1..)?.strip_prefix('{')?;
+        let reference = name.find('}')?;
+        let rest = name[reference + 1..].find([',', ']', '}']).unwrap_or(name.len() - reference - 1);
+        let sign = before.rfind([',', '[', '{']).max(before.rfind(": ")).map_or(0, |sign| sign + 1);
+        let blank = before[sign..].len() - before[sign..].trim_start().len();
+        let start = self.line_start(self.at) + sign + blank;
+        let end = self.at + 1 + reference + 1 + rest;
+        let value = start..start + self.text[start..end].trim_end().len();
+        let quoted = self.quoted(&value);
+        Some(
+            self.problem(value, "a reference between brackets or braces has to be in quotes")
+                .label("put this in quotes")
+                .help(format!("write {quoted}")),
+        )
     }
 
     /// Whether what the parser read last is between brackets. It names them late in a file that begins with one.
