@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use super::scalar::line_start;
+use super::{Kind as NodeKind, Node};
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, shown};
 use crate::source::Span;
@@ -147,6 +148,26 @@ pub(crate) fn no_space(text: &str, at: Span) -> Option<Diagnostic> {
         Diagnostic::new(Code::Syntax, Span { end, ..at }, format!("there is no space after `{key}`"))
             .label("a space is missing behind this colon")
             .help(format!("write `{key} {}`", shown(value))),
+    )
+}
+
+/// An entry of a list in brackets that goes over several lines and is one text to YAML.
+pub(super) fn joined_lines(source: &str, item: &Node) -> Option<Diagnostic> {
+    let NodeKind::String(text) = &item.kind else { return None };
+    let written = &source[item.at.range()];
+    if item.via.is_some() || written.starts_with(['"', '\'']) {
+        return None;
+    }
+    let first = written.lines().next().filter(|first| first.len() < written.len())?;
+    let at = Span { end: item.at.start + first.trim_end().len(), ..item.at };
+    Some(
+        Diagnostic::new(
+            Code::JoinedLines,
+            at,
+            format!("this entry goes on in the next line, as one text: `{}`", shown(text)),
+        )
+        .label("no comma behind this")
+        .help("put a comma between two entries; write a long one on one line"),
     )
 }
 
