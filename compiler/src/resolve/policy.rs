@@ -136,7 +136,8 @@ impl Resolver<'_> {
         } else {
             format!("the servers are {}", names.join(", "))
         };
-        self.report(self.softened(diagnostic.help(known)));
+        let more = if self.open_world { "; a plugin, or the main file of a fragment, may have it" } else { "" };
+        self.report(self.softened(diagnostic.help(known + more)));
     }
 
     pub(super) fn agents(&mut self, config: &Config, servers: &[Server]) -> BTreeMap<String, Agent> {
