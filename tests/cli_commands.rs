@@ -106,7 +106,8 @@ fn no_config_is_said_by_every_command_that_needs_one() {
         let ran = Ran::of(mcplan(args).current_dir(nowhere.path()).stdin(Stdio::null()).output().unwrap());
         assert_eq!((ran.code, &*ran.out), (2, ""), "{args:?}");
         assert_eq!(
-            ran.err, "error: there is no config.yml and no mcplan.yml here; name a config with -c FILE\n",
+            ran.err,
+            "error: there is no config.yml and no mcplan.yml here; name a config with -c FILE, or make one with 'mcplan init'\n",
             "{args:?}"
         );
     }

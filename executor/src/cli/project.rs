@@ -94,7 +94,7 @@ impl Project {
         match DEFAULTS.iter().map(Path::new).find(|path| path.exists()) {
             Some(path) => Ok(Self { named: false, ..which.project(path.to_owned()) }),
             None => Err(CouldNot::new(format!(
-                "there is no {} here; name a config with -c FILE",
+                "there is no {} here; name a config with -c FILE, or make one with 'mcplan init'",
                 DEFAULTS.join(" and no ")
             ))),
         }
