@@ -106,7 +106,8 @@ fn no_config_is_said_by_every_command_that_needs_one() {
         let ran = Ran::of(mcplan(args).current_dir(nowhere.path()).stdin(Stdio::null()).output().unwrap());
         assert_eq!((ran.code, &*ran.out), (2, ""), "{args:?}");
         assert_eq!(
-            ran.err, "error: there is no config.yml and no mcplan.yml here; name a config with -c FILE\n",
+            ran.err,
+            "error: there is no config.yml and no mcplan.yml here; name a config with -c FILE, or make one with 'mcplan init'\n",
             "{args:?}"
         );
     }
@@ -118,6 +119,15 @@ fn no_config_is_said_by_every_command_that_needs_one() {
     ] {
         let ran = Ran::of(mcplan(args).current_dir(nowhere.path()).output().unwrap());
         assert_eq!((ran.code, &*ran.err), (2, "error: no.yml can't be read: no such file\n"), "{args:?}");
+    }
+    std::fs::write(nowhere.path().join("some.yml"), "mcp_servers: []\n").unwrap();
+    for (config, said) in [
+        ("some.yml", "some.prod.yml, the profile `prod`, can't be read: no such file"),
+        ("no.yml", "no.yml can't be read: no such file"),
+    ] {
+        let args = ["validate", "--profile", "prod", "-c", config];
+        let ran = Ran::of(mcplan(&args).current_dir(nowhere.path()).output().unwrap());
+        assert_eq!((ran.code, ran.err), (2, format!("error: {said}\n")));
     }
     let directory = Ran::of(mcplan(&["validate", "-c", "."]).current_dir(nowhere.path()).output().unwrap());
     assert_eq!((directory.code, &*directory.err), (2, "error: . can't be read: it is a directory\n"));

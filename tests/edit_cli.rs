@@ -117,8 +117,8 @@ fn what_can_not_be_added_is_said_and_nothing_is_written() {
         (&["--profile", "prod", "add", "x", "--", "y"], 2, "name the profile's own file with -c (config.prod.yml)"),
         (&["--profile", "prod", "remove", "echo"], 2, "name the profile's own file with -c (config.prod.yml)"),
         (&["remove", "ehco"], 1, "did you mean `echo`?"),
-        (&["import", "missing.json"], 2, "missing.json can't be read"),
-        (&["-c", "none.yml", "add", "x", "--", "y"], 2, "none.yml can't be read"),
+        (&["import", "missing.json"], 2, "missing.json can't be read: no such file"),
+        (&["-c", "none.yml", "add", "x", "--", "y"], 2, "none.yml can't be read: no such file; 'mcplan init'"),
     ] {
         let ran = here.run(arguments);
         assert_eq!(ran.code, code, "{arguments:?}: {}", ran.err);

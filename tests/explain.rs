@@ -57,12 +57,15 @@ fn an_unknown_code_names_the_closest_one() {
     assert_eq!(
         text(&output.stderr),
         "error: there is no word 'unknwon-key'; did you mean 'unknown-key'? 'mcplan explain --list' shows all; as for a \
-         tool: there is no config.yml and no mcplan.yml here; name a config with -c FILE\n"
+         tool: there is no config.yml and no mcplan.yml here; name a config with -c FILE, or make one with 'mcplan init'\n"
     );
     // What is like no code can only be a tool.
     let far = mcplan(&["explain", "weather"]);
     assert_eq!(far.status.code(), Some(2));
-    assert_eq!(text(&far.stderr), "error: there is no config.yml and no mcplan.yml here; name a config with -c FILE\n");
+    assert_eq!(
+        text(&far.stderr),
+        "error: there is no config.yml and no mcplan.yml here; name a config with -c FILE, or make one with 'mcplan init'\n"
+    );
     let bracketed = mcplan(&["explain", "error[weather]"]);
     assert_eq!(bracketed.status.code(), Some(2));
     assert_eq!(

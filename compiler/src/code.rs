@@ -118,6 +118,8 @@ codes! {
     BareDollar = "bare-dollar", Warning;
     /// `$$` becomes one `$`.
     DoubledDollar = "doubled-dollar", Warning;
+    /// An entry of a list in brackets goes over several lines.
+    JoinedLines = "joined-lines", Warning;
     /// A reference in the default of another one isn't filled in.
     NestedReference = "nested-reference", Warning;
     /// A naming pattern that can't work.

@@ -14,11 +14,12 @@ use super::limit::{limit, range};
 use super::path::{Finder, Place, Step};
 use super::schema::{CompiledSchema, known_keys};
 use super::words::{
-    Quantity, command_line_hint, form_hint, hint, instead, quoted_list, type_names, value_name, written,
+    Quantity, command_line_hint, form_hint, glued_dash, hint, inner_key_hint, instead, list_of_servers, quoted_list,
+    type_names, value_name, written,
 };
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, closest, shown, sort};
-use crate::document::{self, Document, Entry, Kind, Node, no_space, number_of};
+use crate::document::{self, Document, Entry, Kind, Node, no_space, no_space_after_dash, number_of};
 use crate::source::Span;
 
 /// After this many unknown keys no more guesses are made: each costs a comparison with every known key.
@@ -232,8 +233,16 @@ impl<'a> Check<'a> {
         {
             return self.say("", place.node.via, problem);
         }
+        if kinds == [JsonType::Array]
+            && let Some(dash) = glued_dash(place.key(), node)
+        {
+            return self.say("", place.node.via, no_space_after_dash(dash));
+        }
         let subject = place.subject();
-        let hint = command_line_hint(place.key(), node).or_else(|| hint(node, kinds)).or_else(|| {
+        let known_hint = command_line_hint(place.key(), node)
+            .or_else(|| place.steps.is_empty().then(|| list_of_servers(node)).flatten())
+            .or_else(|| (kinds == [JsonType::Object]).then(|| inner_key_hint(place.key(), node)).flatten());
+        let hint = known_hint.or_else(|| hint(node, kinds)).or_else(|| {
             let keys = self.schema.at(parent).map(known_keys).unwrap_or_default();
             match node.text() {
                 _ if kinds != [JsonType::Object] || keys.is_empty() => None,
@@ -294,6 +303,10 @@ impl<'a> Check<'a> {
         };
         let (home, beside) = (home_of(&place.steps), home_of(outer));
         let after = siblings.iter().skip_while(|entry| entry.key_at <= empty.key_at).take(100);
+        if matches!(&*empty.key, "env" | "headers") {
+            // What may be in them has no list: it ends where a key of ours comes.
+            return after.take_while(|entry| self.schema.homes(&entry.key).is_empty()).collect();
+        }
         after
             .filter(|entry| {
                 let homes = self.schema.homes(&entry.key);

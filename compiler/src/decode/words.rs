@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::diagnostic::shown;
 use crate::document::{Kind, Node, number_of};
 use crate::secret::{name_looks_secret, value_looks_secret};
+use crate::source::Span;
 
 /// `a text`, `a whole number`: what a schema type is called.
 fn type_name(kind: JsonType) -> &'static str {
@@ -147,6 +148,14 @@ pub(super) fn hint(node: &Node, kinds: &[JsonType]) -> Option<String> {
         Kind::Number(_) | Kind::Bool(..) | Kind::String(_) if takes(JsonType::Array) => {
             Some(format!("write `[{}]`", list_item(node.text().unwrap_or_default())))
         }
+        // `a: b` where a text is taken was one before its colon.
+        Kind::Map(entries) if takes(JsonType::String) => match entries.as_slice() {
+            [only] if !name_looks_secret(&only.key) && !only.value.text().is_some_and(value_looks_secret) => {
+                let text = format!("{}: {}", only.key, only.value.text()?);
+                Some(format!("put it in quotes, if it is a text: `{}`", Value::from(&*shown(&text))))
+            }
+            _ => None,
+        },
         Kind::List(items) if takes(JsonType::String) => match items.as_slice() {
             [only] => only.text().map(|text| format!("write `{}` without the list", shown(text))),
             _ => None,
@@ -176,13 +185,24 @@ pub(super) fn form_hint(node: &Node, kinds: &[JsonType]) -> Option<String> {
             all_maps.then(|| format!("write each entry as `- name: {}`, with its keys below", shown(&first.key)))
         }
         Kind::List(items) if takes(JsonType::Object) => {
-            let (key, value) = items.first()?.text()?.split_once('=')?;
-            let value = if name_looks_secret(key) { "…".into() } else { shown(value) };
+            let pair = pair(items.first()?.text()?)?;
             let each = if items.len() > 1 { "each " } else { "" };
-            Some(format!("write {each}`{}: {value}` instead, without the list", shown(key)))
+            Some(format!("write {each}`{pair}` instead, without the list"))
+        }
+        Kind::String(text) if kinds == [JsonType::Object] => {
+            pair(text).map(|pair| format!("write it below, as `{pair}`"))
         }
         _ => None,
     }
+}
+
+/// `A=b` or `Authorization: Bearer …` in one text, as a key and its value.
+fn pair(text: &str) -> Option<String> {
+    let end = text.find(['=', ':', ' '])?;
+    let (key, value) = text.split_at(end);
+    let value = value.strip_prefix('=').or_else(|| value.strip_prefix(": "))?.trim();
+    let value = if name_looks_secret(key) { "…".into() } else { shown(value) };
+    (!key.is_empty()).then(|| format!("{}: {value}", shown(key)))
 }
 
 /// `command: [npx, -y, x]` and `args: -y x`: a command line where its parts are meant.
@@ -200,6 +220,39 @@ pub(super) fn command_line_hint(key: &str, node: &Node) -> Option<String> {
         ("args", Kind::String(text)) if text.contains(' ') && !text.contains(['"', '\'', '\\']) => {
             Some(format!("write one word each: `[{}]`", words(&mut text.split_whitespace())))
         }
+        _ => None,
+    }
+}
+
+/// The dash of `-name: a` or `-github` where a list is taken. An argument may well begin with one.
+pub(super) fn glued_dash(key: &str, node: &Node) -> Option<Span> {
+    let (at, text) = match &node.kind {
+        Kind::Map(entries) => entries.first().map(|entry| (entry.key_at, entry.key.as_str()))?,
+        Kind::String(text) if key != "args" => (node.at, text.as_str()),
+        _ => return None,
+    };
+    text.starts_with('-').then_some(Span { end: at.start + 1, ..at })
+}
+
+/// A file that is nothing but a list of servers.
+pub(super) fn list_of_servers(root: &Node) -> Option<String> {
+    let first = root.items().first()?;
+    let server = ["name", "command", "url"].iter().any(|key| first.get(key).is_some());
+    server.then(|| "put the list under the key `mcp_servers`".to_owned())
+}
+
+/// `tools: read_*` and `budget: 2000`: the value of the key that is meant in nearly every case, without that key.
+pub(super) fn inner_key_hint(key: &str, node: &Node) -> Option<String> {
+    let texts = match &node.kind {
+        Kind::List(items) => items.iter().map(Node::text).collect::<Option<Vec<_>>>()?,
+        _ => vec![node.text()?],
+    };
+    let list = || texts.iter().copied().map(list_item).collect::<Vec<_>>().join(", ");
+    match (key, &node.kind) {
+        _ if texts.is_empty() || texts.iter().any(|text| text.contains('`') || value_looks_secret(text)) => None,
+        ("tools", Kind::String(_) | Kind::List(_)) => Some(format!("write `tools: {{ include: [{}] }}`", list())),
+        ("when", Kind::String(_) | Kind::List(_)) => Some(format!("write `when: {{ env: [{}] }}`", list())),
+        ("budget", Kind::Number(number)) => Some(format!("write `budget: {{ chars: {number} }}`, or `tokens`")),
         _ => None,
     }
 }

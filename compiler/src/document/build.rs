@@ -10,7 +10,7 @@ use granit_parser::{Event, Parser, ScalarStyle, StrInput, StructureStyle, Tag, o
 
 use super::alias::{Anchor, Weight};
 use super::entries::Entries;
-use super::look_alike::{Strange, glued, no_space};
+use super::look_alike::{Strange, glued, joined_lines, no_space};
 use super::scalar::{self, Inner};
 use super::tag::is_plain_tag;
 use super::{Document, Entry, Kind, MAX_DEPTH, Node, syntax};
@@ -267,6 +267,9 @@ impl<'s> Builder<'s> {
                 (event, range, tag) => {
                     let item = self.node(event, range, tag)?;
                     last = item.at.end;
+                    // A list inside of brackets is one in brackets.
+                    let joined = (!self.context.open.is_empty()).then(|| joined_lines(self.text, &item)).flatten();
+                    joined.into_iter().for_each(|found| self.report(found));
                     items.push(item);
                 }
             }

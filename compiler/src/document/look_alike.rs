@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use super::scalar::line_start;
+use super::{Kind as NodeKind, Node};
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, shown};
 use crate::source::Span;
@@ -122,7 +123,7 @@ pub(super) fn blank_in_layout(lines: &str) -> Option<(Range<usize>, char)> {
 }
 
 /// Whether a text is a plain key, such as the config has.
-fn is_key(text: &str) -> bool {
+pub(super) fn is_key(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
 }
 
@@ -148,4 +149,31 @@ pub(crate) fn no_space(text: &str, at: Span) -> Option<Diagnostic> {
             .label("a space is missing behind this colon")
             .help(format!("write `{key} {}`", shown(value))),
     )
+}
+
+/// An entry of a list in brackets that goes over several lines and is one text to YAML.
+pub(super) fn joined_lines(source: &str, item: &Node) -> Option<Diagnostic> {
+    let NodeKind::String(text) = &item.kind else { return None };
+    let written = &source[item.at.range()];
+    if item.via.is_some() || written.starts_with(['"', '\'']) {
+        return None;
+    }
+    let first = written.lines().next().filter(|first| first.len() < written.len())?;
+    let at = Span { end: item.at.start + first.trim_end().len(), ..item.at };
+    Some(
+        Diagnostic::new(
+            Code::JoinedLines,
+            at,
+            format!("this entry goes on in the next line, as one text: `{}`", shown(text)),
+        )
+        .label("no comma behind this")
+        .help("put a comma between two entries; write a long one on one line"),
+    )
+}
+
+/// A dash that was to begin an entry of a list, and has no space behind it.
+pub(crate) fn no_space_after_dash(dash: Span) -> Diagnostic {
+    Diagnostic::new(Code::Syntax, dash, "a list entry needs a space after its dash")
+        .label("no space behind this")
+        .help("write `- ` and the value")
 }

@@ -19,7 +19,7 @@ mod tag;
 use crate::diagnostic::Diagnostic;
 use crate::source::{Source, SourceId, SourceMap, Span};
 
-pub(crate) use look_alike::no_space;
+pub(crate) use look_alike::{no_space, no_space_after_dash};
 pub use read::{MAX_BYTES, read};
 pub use rename::{Rename, map_to_list, name_to_map, rename};
 pub(crate) use scalar::{Number, number as number_of};

@@ -85,6 +85,8 @@ fn indentation() {
         "a: b\n  c\n  d: e\n",
         "a: x # why\n  y\n",
         "text: |\n   x\n  y\n z\n",
+        "mcp_servers\n  - name: a\n",
+        "mcp:\n  reconnect\n    attempts: 3\n",
     ]));
 }
 
@@ -96,6 +98,7 @@ fn colons_and_dashes() {
         "version:1\nmcp: {}\n",
         "a: x\nb\nc: 1\n",
         "-a\n-b: 2\nc: 1\n",
+        "mcp_servers:\n  -name: a\n   command: x\n",
         "x: ? y\n",
     ]));
 }
@@ -111,6 +114,9 @@ fn quotes() {
         "a: \"say \"hi\"\"\n",
         "a: \"x\" y\n",
         "a: [\"x\" \"y\"]\n",
+        "- name: \"a\", command: x\n",
+        "- name: \"a\",\n  command: x\n",
+        "{\"a\": {\"args\": [\"x\" \"y\"]}}\n",
         "a: \"C:\\path\"\n",
         "a: \"\\u12\"\n",
         "a: \"\\ud800\"\n",
@@ -133,6 +139,15 @@ fn brackets() {
         "a: {b: c}}\n",
         "a: [a, b] c\n",
         "a: [b: c d: e]\n",
+        "args: [-y, ${X}]\n",
+        "args: [--root=${ROOT:-/a}/b, x]\n",
+        "headers: {Authorization: Bearer ${TOKEN}, X: y}\n",
+        "env: {A: ${X}}\n",
+        "{\n  \"a\": [\n    {\"b\": 1}\n    {\"b\": 2}\n  ]\n}\n",
+        "{\n  \"a\": 1,\n  \"b\": {\"c\": \"x\"\n    \"d\": []}\n}\n",
+        "{\n  \"a\": [\n    {\"b\": 1}\n  ] // why\n}\n",
+        "{\n  \"a\": \"x\" /* why */\n}\n",
+        "a: \"x\" // why\n",
     ]));
 }
 

@@ -135,7 +135,9 @@ fn behind_last(
 ) -> Result<Vec<String>, Refused> {
     let body = original.body;
     let last = &items[items.len() - 1];
-    let dash = place::dash(body, last).ok_or(Refused::Shape("no dash stands before the last item of the list"))?;
+    let dash = place::dash(body, last).ok_or(Refused::Shape(
+        "an anchor, a tag or a comment stands between the dash of the last entry and its first key",
+    ))?;
     let style = place::style_of(body, items);
     let item = original.lines(&style.item(entry, column(body, dash)));
     let apart = if items.len() > 1 && place::blank_before(body, dash) { original.newline } else { "" };

@@ -103,7 +103,8 @@ fn candidates(original: &Original<'_>, key: &Entry, index: usize) -> Result<Vec<
         return Ok(vec![out_of_brackets(body, key, items, index)]);
     }
     let item = &items[index];
-    let dash = place::dash(body, item).ok_or(Refused::Shape("no dash stands before the entry"))?;
+    let dash = place::dash(body, item)
+        .ok_or(Refused::Shape("an anchor, a tag or a comment stands between its dash and its first key"))?;
     let (start, end) = (line_start(body, dash), place::item_end(body, item, dash));
     if let [_] = items {
         return empty_list(original, key, start, end);

@@ -158,6 +158,9 @@ fn what_is_not_edited_says_why() {
     refused("x-m: &m\n  servers:\n    - name: a\nmcp:\n  <<: *m\n", "alias or a merge key");
     refused("mcp_servers: &s\n  - name: a\nx-copy: *s\n", "isn't edited");
     refused("mcp_servers:\n  a: {command: x}\n", "something else than a list");
+    refused("mcp_servers:\n  - &a\n    name: a\n", "an anchor, a tag or a comment stands between the dash");
+    let named = remove("mcp_servers:\n  - &a\n    name: a\n  - name: b\n", "a").unwrap_err();
+    assert!(named.to_string().contains("an anchor, a tag or a comment stands between its dash"), "{named}");
     refused("{\"mcp_servers\": []}\n", "written in braces");
     refused("- a\n- b\n", "no map");
     refused("mcp_servers: [\n", "has errors");

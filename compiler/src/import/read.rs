@@ -139,6 +139,9 @@ fn read_yaml(source: &Source, text: &str) -> Read {
                 let text = "a second YAML document starts here; only the first one is imported".to_owned();
                 read.notes.push(Note { kind: NoteKind::Lost, line, text });
             }
+            _ if !problem.is_error() => {
+                read.notes.push(Note { kind: NoteKind::Changed, line, text: problem.message });
+            }
             _ => read.problems.push(Problem::of_file(line, problem.message)),
         }
     }

@@ -127,7 +127,8 @@ impl Secrets {
         }
         let kind = if named { judge(flag.unwrap_or_default(), &value) } else { judge("", &value) };
         match kind {
-            Some(kind) if !value.starts_with('-') => {
+            // What begins with a dash is a flag, but for a private key.
+            Some(kind) if !value.starts_with('-') || value_looks_secret(&value) => {
                 let wanted = flag.filter(|_| named).map_or(format!("{server}_SECRET"), |flag| wanted_by(server, flag));
                 self.hide(at, kind, server, &wanted, &value, said)
             }
@@ -269,6 +270,8 @@ mod tests {
             "sk-proj-a1b2c3d4e5f6",
             "--port",
             "8080",
+            "--tls-key",
+            "-----BEGIN PRIVATE KEY-----\nMIIabc=\n-----END PRIVATE KEY-----",
             "-y",
         ];
         let args = secrets.args("S", args.map(str::to_owned).to_vec(), &mut said);
@@ -285,6 +288,8 @@ mod tests {
                 "${S_SECRET}",
                 "--port",
                 "8080",
+                "--tls-key",
+                "${S_TLS_KEY}",
                 "-y",
             ]
         );

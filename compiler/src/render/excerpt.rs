@@ -68,7 +68,12 @@ fn settle(text: &str, mark: &Range<usize>) -> Range<usize> {
         }
         at
     };
-    let start = boundary(mark.start);
+    let mut start = boundary(mark.start);
+    // A carriage return at the end of a line isn't shown, and what lies behind it stands where it stood.
+    let ends_line = text[start..].is_empty() || text[start..].starts_with('\n');
+    if ends_line && text[..start].ends_with('\r') {
+        start -= 1;
+    }
     let mut end = boundary(mark.end).max(start);
     if let Some(newline) = text[start..end].find('\n') {
         end = start + newline;

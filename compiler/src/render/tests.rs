@@ -37,6 +37,14 @@ fn look(text: &str, mark: &str) -> String {
 #[test]
 fn tabs_wide_characters_and_line_ends() {
     snapshot!(look("a: 1\r\nb:\tx\r\nc: 2\r\n", "x"));
+    // What is marked may stand behind the carriage return that ends a line, or be one.
+    for (text, at) in [("a: 1\r\nb: 2\r\n", 5..6), ("a: 1\r\nb: 2\r\n", 4..5), ("a: 1\n\r\r", 7..7)] {
+        let (sources, id) = file(text);
+        let end = Diagnostic::new(Code::Syntax, Span::new(id, at.clone()), "a message").label("here");
+        let place = if at.start == 7 { ":2:3" } else { ":1:" };
+        let shown = show(&[end], &sources);
+        assert!(shown.contains(place) && shown.contains("^ here"), "{text:?} {at:?}: {shown}");
+    }
     snapshot!(look("名前: 値 # é\n", "値"));
     snapshot!(look("a: 1\r\nb\r\n", "b\r\n"));
 }

@@ -1,13 +1,13 @@
 //! `policy:` and `agents:` → compiled rules. A rule that can't be read is an error, and nothing starts: never a part of a set.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::code::Code;
 use crate::config::policy::AgentPolicy;
 use crate::config::{self, Config, Verdict};
 use crate::diagnostic::{Diagnostic, Severity, closest, shown};
 use crate::name::ServerName;
-use crate::pattern::Pattern;
+use crate::pattern::{Flaw, Pattern};
 use crate::plan::{Agent, LEAD, OnDrift, Policy, Rule, RuleError, Server, Verb};
 use crate::source::Spanned;
 
@@ -79,10 +79,13 @@ impl Resolver<'_> {
                 Err(error) => {
                     let help = match &error {
                         RuleError::Pattern(part, flaw) => flaw.remedy(part),
+                        RuleError::Blank if !text.value.trim().is_empty() => {
+                            format!("write `{}`", shown(text.value.trim()))
+                        }
                         _ => RULES.to_owned(),
                     };
-                    let message = match text.value.trim() {
-                        "" => "an empty text is no rule".to_owned(),
+                    let message = match text.value.as_str() {
+                        blank if blank.trim().is_empty() => "an empty text is no rule".to_owned(),
                         text => format!("`{}` is no rule: {error}", shown(text)),
                     };
                     self.report(Diagnostic::new(Code::BadRule, text.at, message).help(help));
@@ -119,7 +122,10 @@ impl Resolver<'_> {
             return;
         }
         let names = servers.iter().map(|server| server.name.as_str());
-        let names: Vec<_> = names.chain(self.unresolved_names.iter().map(String::as_str)).collect();
+        let mut said = BTreeSet::new();
+        // A name that two servers claim is said once.
+        let names = names.chain(self.unresolved_names.iter().map(String::as_str)).filter(|name| said.insert(*name));
+        let names: Vec<_> = names.collect();
         let message = format!("there is no server `{}`", shown(&written.value));
         let mut diagnostic = Diagnostic::new(Code::UnknownServer, written.at, message);
         if let Some(close) = closest(&written.value, names.iter().copied()) {
@@ -130,7 +136,8 @@ impl Resolver<'_> {
         } else {
             format!("the servers are {}", names.join(", "))
         };
-        self.report(self.softened(diagnostic.help(known)));
+        let more = if self.open_world { "; a plugin, or the main file of a fragment, may have it" } else { "" };
+        self.report(self.softened(diagnostic.help(known + more)));
     }
 
     pub(super) fn agents(&mut self, config: &Config, servers: &[Server]) -> BTreeMap<String, Agent> {
@@ -189,11 +196,21 @@ impl Resolver<'_> {
             );
             return;
         };
-        self.check_uri(written, server.len() + 1);
-        if !server.contains(['*', '?']) && !servers.iter().any(|known| known.name.as_str() == server) {
-            let at = self.inside(written.at, &written.value, 0..server.len());
-            self.unknown_server(&Spanned::new(server.to_owned(), at), servers);
+        let text = &*written.value;
+        let flaw = match text.contains("${") {
+            true => Some(Flaw::Variable),
+            false => (text.trim() != text).then_some(Flaw::Blank),
+        };
+        if let Some(flaw) = flaw {
+            let message = format!("`{}` is no pattern of resources: {flaw}", shown(text));
+            self.report(Diagnostic::new(Code::BadResourcePattern, written.at, message).help(flaw.remedy(text)));
+            return;
         }
+        if server.contains(['*', '?']) || servers.iter().any(|known| known.name.as_str() == server) {
+            return self.check_uri(written, server.len() + 1);
+        }
+        let at = self.inside(written.at, &written.value, 0..server.len());
+        self.unknown_server(&Spanned::new(server.to_owned(), at), servers);
     }
 
     /// A pattern in a namespaced form whose server isn't there.

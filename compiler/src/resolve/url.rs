@@ -16,12 +16,16 @@ impl Resolver<'_> {
         if matches!(template.parts().first(), Some(Part::Reference(_))) || written.value.contains('\0') {
             return;
         }
-        if let Some(problem) = url_problem(&url_shape(template), kind) {
+        let shape = url_shape(template);
+        if let Some(problem) = url_problem(&shape, kind) {
+            let looks = format!("a URL looks like `{}://example.com/mcp`", schemes(kind)[0]);
+            // A URL of websocket's is taken for one unless `transport` says otherwise.
+            let help = match kind != TransportKind::Websocket && is_websocket(&shape) {
+                true => format!("write `transport: websocket`; of this transport {looks}"),
+                false => looks,
+            };
             // The URL itself isn't repeated: it may hold a password or a token.
-            self.report(
-                Diagnostic::new(Code::BadUrl, written.at, problem)
-                    .help(format!("a URL looks like `{}://example.com/mcp`", schemes(kind)[0])),
-            );
+            self.report(Diagnostic::new(Code::BadUrl, written.at, problem).help(help));
         }
     }
 }

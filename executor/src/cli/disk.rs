@@ -26,11 +26,7 @@ impl Sources for DiskSources<'_> {
             let mut bytes = Vec::new();
             file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map(|_| bytes)
         });
-        whole.map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => ReadError::Missing,
-            std::io::ErrorKind::IsADirectory => ReadError::Failed("it is a directory".to_owned()),
-            _ => ReadError::Failed(error.to_string()),
-        })
+        whole.map_err(|error| why(&error))
     }
 
     fn list(&self, directory: &str) -> Result<Vec<String>, ReadError> {
@@ -52,6 +48,15 @@ impl DiskSources<'_> {
     fn on_disk(&self, path: &str) -> PathBuf {
         let named = self.named.iter().find(|(shown, _)| shown == path);
         named.map_or_else(|| self.directory.join(home(path)), |(_, path)| path.clone())
+    }
+}
+
+/// Why a file could not be read, in our words where they are plainer than the system's.
+pub(super) fn why(error: &std::io::Error) -> ReadError {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => ReadError::Missing,
+        std::io::ErrorKind::IsADirectory => ReadError::Failed("it is a directory".to_owned()),
+        _ => ReadError::Failed(error.to_string()),
     }
 }
 

@@ -7,6 +7,7 @@ use mcplan_compiler::Compilation;
 use mcplan_compiler::diagnostic::Diagnostic;
 use mcplan_compiler::edit::{self, List, Pasted, Refused, Value};
 
+use super::disk::why;
 use super::project::{Project, Which, behind_links};
 use super::report::{self, CouldNot, Outcome};
 use crate::runtime::executor::directory_of;
@@ -46,7 +47,7 @@ impl Edited {
         let project = Project::find(which)?;
         let shown = project.config.display();
         let bytes = std::fs::read(&project.config).map_err(|error| {
-            CouldNot::new(format!("{shown} can't be read: {error}; 'mcplan init' makes a new config"))
+            CouldNot::new(format!("{shown} can't be read: {}; 'mcplan init' makes a new config", why(&error)))
         })?;
         let text = String::from_utf8(bytes).map_err(|_| CouldNot::new(format!("{shown} is not UTF-8")))?;
         let compilation = project.compile()?;

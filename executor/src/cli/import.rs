@@ -10,6 +10,7 @@ use mcplan_compiler::import::{self, ImportedServer, Note, NoteKind};
 use mcplan_compiler::render::{self, Human};
 use mcplan_compiler::source::SourceMap;
 
+use super::disk::why;
 use super::edited::Edited;
 use super::project::Which;
 use super::report::{self, CouldNot, Outcome};
@@ -79,7 +80,7 @@ impl Import {
         } else {
             std::fs::read(&self.file)
         };
-        read.map_err(|error| CouldNot::new(format!("{} can't be read: {error}", self.file)))
+        read.map_err(|error| CouldNot::new(format!("{} can't be read: {}", self.file, why(&error))))
     }
 }
 

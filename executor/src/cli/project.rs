@@ -94,7 +94,7 @@ impl Project {
         match DEFAULTS.iter().map(Path::new).find(|path| path.exists()) {
             Some(path) => Ok(Self { named: false, ..which.project(path.to_owned()) }),
             None => Err(CouldNot::new(format!(
-                "there is no {} here; name a config with -c FILE",
+                "there is no {} here; name a config with -c FILE, or make one with 'mcplan init'",
                 DEFAULTS.join(" and no ")
             ))),
         }
@@ -188,10 +188,11 @@ impl Project {
 
     fn compile_with(&self, plugins: Outputs) -> Result<Compilation, CouldNot> {
         self.compile_text(None, plugins).map_err(|error| {
-            let path = self.config.display();
-            CouldNot::new(match &self.profile {
-                Some(profile) => format!("{path} or its profile `{profile}` can't be read: {error}"),
-                None => format!("{path} can't be read: {error}"),
+            let named = self.named();
+            // The config is read before its profile.
+            CouldNot::new(match (&self.profile, std::fs::File::open(&named[0].1)) {
+                (Some(profile), Ok(_)) => format!("{}, the profile `{profile}`, can't be read: {error}", named[1].0),
+                _ => format!("{} can't be read: {error}", named[0].0),
             })
         })
     }

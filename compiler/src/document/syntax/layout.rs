@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::Reworder;
 use crate::diagnostic::Diagnostic;
-use crate::document::no_space;
+use crate::document::look_alike::{is_key, no_space, no_space_after_dash};
 
 impl Reworder<'_> {
     pub(super) fn tab(&self) -> Diagnostic {
@@ -57,13 +57,25 @@ impl Reworder<'_> {
             return problem;
         }
         let first = self.line(start);
-        if self.text[start..].starts_with('-') && !self.text[start + 1..].starts_with(' ') {
-            return self
-                .problem(start..start + 1, "a list entry needs a space after its dash")
-                .label("no space behind this")
-                .help("write `- ` and the value");
+        // The dash may be glued to a value, or to the key of one.
+        let key = self.context.key.start;
+        for dash in [start, key].into_iter().filter(|at| *at == start || self.line_start(*at) == self.line_start(start))
+        {
+            if self.text[dash..].starts_with('-') && !self.text[dash + 1..].starts_with(' ') {
+                return no_space_after_dash(self.span(dash..dash + 1));
+            }
         }
         let here = self.line(line);
+        if Self::indent(here) > Self::indent(first) && is_key(first.trim()) {
+            // No key stands on that line, so that the word is to be one.
+            let word = self.rest_of_line(start);
+            let written = first.trim();
+            return self
+                .problem(word, format!("there is no colon after `{written}`"))
+                .label("a key needs a colon")
+                .related(self.span(self.rest_of_line(line + Self::indent(here))), "what belongs to it")
+                .help(format!("write `{written}:`"));
+        }
         let key = self.rest_of_line(line + Self::indent(here));
         let mut problem = self.problem(key, "this line is read as part of the value above it");
         problem = if Self::indent(here) > Self::indent(first) {

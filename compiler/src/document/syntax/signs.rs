@@ -32,11 +32,17 @@ impl Reworder<'_> {
                 .related(self.span(close..close + 1), "closed here, with more text behind it")
                 .help(format!("close it with `{quote}` on its own line"));
         }
+        if self.text[self.at..].starts_with(',') && !self.between_brackets() {
+            return self
+                .problem(self.rest_of_line(self.at), "text follows the closing quote")
+                .label("not part of the value")
+                .help("remove the comma: outside of braces each key stands on a line of its own, without one");
+        }
         let touching = close.is_some_and(|close| close + 1 == self.at);
         let help = match (quote, touching) {
             ('\'', true) => "a single quote inside single quotes is written twice: `'it''s'`",
             ('"', true) => "a double quote inside double quotes is written `\\\"`",
-            _ if !self.context.open.is_empty() => "put a comma between two entries",
+            _ if self.between_brackets() => "put a comma between two entries",
             _ => "put the whole value in quotes",
         };
         self.problem(self.value(self.at), "text follows the closing quote").label("not part of the value").help(help)
@@ -185,15 +191,25 @@ impl Reworder<'_> {
         let open = self.context.open.last().copied().unwrap_or(self.at);
         let bracket = self.text[open..].chars().next().filter(|c| matches!(c, '[' | '{')).unwrap_or('[');
         let here = self.char_at(self.at.min(self.text.len()));
+        let what = if bracket == '[' { "list" } else { "map" };
+        let close = closing(bracket);
+        if open < self.line_start(self.at) && self.begins_an_entry(self.at) {
+            return self
+                .problem(here, "a comma is missing before this entry")
+                .label("the next entry")
+                .related(self.span(self.char_at(open)), format!("the {what} starts here"))
+                .help(format!("put a comma behind the entry above, or close the {what} there with `{close}`"));
+        }
         if open < self.line_start(self.at) || here.is_empty() {
-            let close = closing(bracket);
             return self
                 .problem(self.char_at(open), format!("this `{bracket}` is not closed before the next key"))
                 .label("opened here")
                 .related(self.span(here), "reading stopped here")
                 .help(format!("close it with `{close}`"));
         }
-        let what = if bracket == '[' { "list" } else { "map" };
+        if let Some(problem) = self.bare_reference() {
+            return problem;
+        }
         let problem = self.problem(self.word(self.at), format!("a comma is missing in this {what}, or a quote"));
         problem
             .label("can't stand here")
@@ -228,23 +244,60 @@ impl Reworder<'_> {
             .help("remove the line, or put `# ` before it to make it a comment")
     }
 
-    /// `// a comment` between brackets, as some dialects of JSON take it.
+    /// `[${NAME}]` and `{A: Bearer ${NAME}}`: the brace of a reference opens a map between brackets.
+    fn bare_reference(&self) -> Option<Diagnostic> {
+        let before = self.text[self.line_start(self.at)..self.at].strip_suffix('$')?;
+        let name = self.line(self.at).get(before.len() + 1..)?.strip_prefix('{')?;
+        let reference = name.find('}')?;
+        let rest = name[reference + 1..].find([',', ']', '}']).unwrap_or(name.len() - reference - 1);
+        let sign = before.rfind([',', '[', '{']).max(before.rfind(": ")).map_or(0, |sign| sign + 1);
+        let blank = before[sign..].len() - before[sign..].trim_start().len();
+        let start = self.line_start(self.at) + sign + blank;
+        let end = self.at + 1 + reference + 1 + rest;
+        let value = start..start + self.text[start..end].trim_end().len();
+        let quoted = self.quoted(&value);
+        Some(
+            self.problem(value, "a reference between brackets or braces has to be in quotes")
+                .label("put this in quotes")
+                .help(format!("write {quoted}")),
+        )
+    }
+
+    /// Whether what the parser read last is between brackets. It names them late in a file that begins with one.
+    fn between_brackets(&self) -> bool {
+        !self.context.open.is_empty() || self.text.trim_start_matches('\u{feff}').trim_start().starts_with(['{', '['])
+    }
+
+    /// Whether a value in quotes or brackets begins at `at`, first on its line and behind a whole entry.
+    fn begins_an_entry(&self, at: usize) -> bool {
+        let first = self.text[self.line_start(at)..at].trim().is_empty();
+        let behind = self.text[..at].trim_end();
+        first && self.text[at..].starts_with(['"', '\'', '{', '[']) && !behind.ends_with([',', ':', '{', '['])
+    }
+
+    /// `// a comment` or `/* a comment */`, as some dialects of JSON take it.
     pub(super) fn slashes(&self) -> Option<Diagnostic> {
+        for sign in ["//", "/*"] {
+            if self.text[self.at..].starts_with(sign) && self.text[..self.at].ends_with(char::is_whitespace) {
+                return Some(self.foreign_comment(self.at, sign));
+            }
+        }
         let from = *self.context.open.first()?;
         let end = self.at + self.text[self.at..].find('\n').unwrap_or(self.text.len() - self.at);
         let mut at = self.line_start(from);
         for line in self.text[at..end].split_inclusive('\n') {
             let indent = line.len() - line.trim_start().len();
             if line[indent..].starts_with("//") {
-                let at = at + indent;
-                return Some(
-                    self.problem(at..at + 2, "a comment starts with `#`, not with `//`")
-                        .help("write `#` here, or remove the comment"),
-                );
+                return Some(self.foreign_comment(at + indent, "//"));
             }
             at += line.len();
         }
         None
+    }
+
+    fn foreign_comment(&self, at: usize, sign: &str) -> Diagnostic {
+        let help = if sign == "//" { "write `#` here, or remove the comment" } else { "remove the comment" };
+        self.problem(at..at + 2, format!("a comment starts with `#`, not with `{sign}`")).help(help)
     }
 
     pub(super) fn no_content(&self) -> Diagnostic {

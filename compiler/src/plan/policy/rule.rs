@@ -45,6 +45,9 @@ enum Target {
 /// What is wrong with a text that was meant as a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
+    /// Blanks at an end: they would belong to the last part, and nothing has such a name.
+    #[error("it begins or ends with a blank")]
+    Blank,
     /// It doesn't start with `mcp:`.
     #[error("a rule starts with `mcp:`")]
     Prefix,
@@ -74,6 +77,9 @@ impl Rule {
     /// # Errors
     /// What is wrong with it. There is no rule that is half read.
     pub fn parse(text: &str) -> Result<Self, RuleError> {
+        if text.trim() != text {
+            return Err(RuleError::Blank);
+        }
         let rest = text.strip_prefix("mcp:").ok_or(RuleError::Prefix)?;
         let (word, rest) = rest.split_once(':').unwrap_or((rest, ""));
         let verb = VERBS.iter().find(|(name, _)| *name == word).map(|(_, verb)| *verb);
@@ -88,6 +94,9 @@ impl Rule {
         let (server, target) = match (verb, rest.split_once(':')) {
             (Verb::List, None) => (rest, Target::Everything),
             (Verb::List, Some(_)) | (_, None) => return Err(wrong()),
+            (Verb::Read, Some((_, uri))) if uri.contains("${") => {
+                return Err(RuleError::Pattern(uri.to_owned(), Flaw::Variable));
+            }
             (Verb::Read, Some((server, uri))) if !uri.is_empty() => (server, Target::Uri(SlashPattern::new(uri))),
             (Verb::Call | Verb::Invoke, Some((server, name))) if !name.is_empty() => {
                 (server, Target::Name(meant(name)?))
