@@ -80,10 +80,15 @@ fn what_is_no_message_is_answered_in_words() {
     let project = project(&["echo"], json!({}), json!({}));
     let listener = Listener::start(&project, &[], &[]);
     let (headers, _) = listener.session("/mcp", &[], json!({}));
-    for (body, status, code) in [("{", 400, -32700), ("[1]", 400, -32600), ("hello", 400, -32700)] {
+    let odd_id = r#"{"jsonrpc":"2.0","id":1.5,"method":"tools/list"}"#;
+    for (body, status, code) in
+        [("{", 400, -32700), ("[1]", 400, -32600), ("hello", 400, -32700), (odd_id, 400, -32600)]
+    {
         let reply = listener.request("POST", "/mcp", &borrowed(&headers), body);
         assert_eq!((reply.status, &reply.json()["error"]["code"]), (status, &json!(code)), "{body}: {reply:?}");
     }
+    let spelt_oddly = r#"{"jsonrpc":"2.0","id":"\u0061\/","method":"tools/list"}"#;
+    assert_eq!(listener.request("POST", "/mcp", &borrowed(&headers), spelt_oddly).json()["id"], "a/");
     let list = message(json!(1), "tools/list", json!({})).to_string();
     let json = ("content-type", "application/json");
     let status = |headers: &[(&str, &str)]| listener.request("POST", "/mcp", headers, &list).status;
@@ -409,4 +414,18 @@ fn a_call_in_flight_is_answered_when_the_executor_ends() {
     release(&gate);
     assert_eq!(events.next()["result"]["content"][0]["text"], "let go");
     assert_eq!(listener.client.ended().0.code(), Some(0));
+}
+
+#[test]
+fn a_client_of_the_new_era_that_goes_away_takes_its_call_back() {
+    let project = project(&["never"], json!({}), json!({}));
+    let listener = Listener::start(&project, &[], &[]);
+    let (headers, never) = alone(json!("n"), "tools/call", json!({ "name": "mcp__s__never", "arguments": {} }));
+    let hung_up = listener.hang_up("POST", "/mcp", &borrowed(&headers), &never.to_string(), || {
+        project.read_so_far("log").contains("tools/call")
+    });
+    assert!(hung_up);
+    while !project.read_so_far("log").contains("notifications/cancelled") {
+        std::thread::yield_now();
+    }
 }

@@ -92,7 +92,23 @@ impl Listener {
         Self { client, address }
     }
 
-    fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> (Reply, BufReader<TcpStream>) {
+    /// Sends a request and goes away once `when` holds.
+    pub fn hang_up(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+        when: impl Fn() -> bool,
+    ) -> bool {
+        let stream = self.say(method, path, headers, body);
+        while !when() {
+            std::thread::yield_now();
+        }
+        stream.shutdown(std::net::Shutdown::Both).is_ok()
+    }
+
+    fn say(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         let host = if headers.iter().any(|(name, _)| *name == "host") {
@@ -107,7 +123,11 @@ impl Listener {
             "{method} {path} HTTP/1.1\r\n{host}connection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
         )
         .unwrap();
-        let mut reader = BufReader::new(stream);
+        stream
+    }
+
+    fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> (Reply, BufReader<TcpStream>) {
+        let mut reader = BufReader::new(self.say(method, path, headers, body));
         let mut line = String::new();
         reader.read_line(&mut line).unwrap();
         let status = line.split(' ').nth(1).unwrap_or_else(|| panic!("no status: {line:?}")).parse().unwrap();

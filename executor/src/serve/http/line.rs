@@ -62,6 +62,15 @@ pub(super) struct Meta {
     pub(super) revision: Option<String>,
 }
 
+/// A request's id as we write it in its answer. The protocol knows texts and whole numbers.
+pub(super) fn id_of(written: &str) -> Option<String> {
+    match serde_json::from_str(written).ok()? {
+        serde_json::Value::String(text) => serde_json::to_string(&text).ok(),
+        serde_json::Value::Number(number) => number.as_i64().map(|number| number.to_string()),
+        _ => None,
+    }
+}
+
 impl Params {
     pub(super) fn of(envelope: &Envelope<'_>) -> Self {
         envelope.params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default()
@@ -90,6 +99,29 @@ pub(super) struct Awaited {
     pub(super) answer: oneshot::Receiver<Vec<u8>>,
     pub(super) notices: mpsc::Receiver<Vec<u8>>,
     _forgets: Forgets,
+}
+
+/// A request that is taken back when whoever waits for its answer goes away.
+#[derive(Debug)]
+pub(super) struct Alone {
+    pub(super) server: Arc<Server>,
+    id: String,
+}
+
+impl Alone {
+    pub(super) fn new(server: Server, id: &str) -> Self {
+        Self { server: Arc::new(server), id: id.to_owned() }
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        let cancel =
+            format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{}}}}}"#, self.id);
+        let server = self.server.clone();
+        // One that was answered knows nothing of it any more. The server ends after it.
+        tokio::spawn(async move { server.say(cancel.as_bytes()).await });
+    }
 }
 
 /// Forgets a request that nobody waits for any more.
@@ -263,6 +295,21 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":"#,
         ] {
             assert_eq!(answered(other.as_bytes()), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn an_id_is_a_text_or_a_whole_number() {
+        for (written, id) in [
+            ("7", Some("7")),
+            ("-1", Some("-1")),
+            (r#""\u0061\/""#, Some(r#""a/""#)),
+            ("1.5", None),
+            ("null", None),
+            ("{}", None),
+            ("true", None),
+        ] {
+            assert_eq!(id_of(written).as_deref(), id, "{written}");
         }
     }
 

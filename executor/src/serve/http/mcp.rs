@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
+use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -15,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::Listening;
-use super::line::{Awaited, Envelope, Params, Server};
+use super::line::{Alone, Awaited, Envelope, Params, Server, id_of};
 use super::problem::Problem;
 use crate::core::caller::Caller;
 use crate::core::era::Era;
@@ -96,8 +97,9 @@ pub(super) async fn post(
     State(listening): State<Listening>,
     asked: Option<Path<String>>,
     headers: HeaderMap,
-    body: Bytes,
+    body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
+    let body = body.map_err(|refused| Problem::new(refused.status(), refused.body_text()))?;
     let agent = listening.access.agent(&headers, asked.as_ref().map(|path| path.0.as_str()))?;
     let caller = listening.caller(&agent)?;
     if !text(&headers, "content-type")
@@ -120,7 +122,14 @@ pub(super) async fn post(
         }
         Err(error) => return Ok(refused(StatusCode::BAD_REQUEST, None, -32700, &format!("not JSON-RPC: {error}"))),
     };
-    let (id, params) = (envelope.id.map(|id| id.get()).filter(|id| *id != "null"), Params::of(&envelope));
+    let id = match envelope.id.map(|id| id.get()).filter(|id| *id != "null") {
+        None => None,
+        Some(written) => match id_of(written) {
+            Some(id) => Some(id),
+            None => return Ok(refused(StatusCode::BAD_REQUEST, None, -32600, "an id is a text or a whole number")),
+        },
+    };
+    let (id, params) = (id.as_deref(), Params::of(&envelope));
     let method = envelope.method.as_deref().unwrap_or_default();
     if let Some(revision) = text(&headers, REVISION)
         && !revisions().any(|known| known == revision)
@@ -216,7 +225,8 @@ async fn alone(
     let is_stream = token.is_some() || method == "subscriptions/listen";
     let Some(awaited) = server.awaits(id, token) else { return ended().into_response() };
     let notices = (method == "subscriptions/listen").then(|| server.stream());
-    if !server.say(body).await {
+    let server = Alone::new(server, id);
+    if !server.server.say(body).await {
         return ended().into_response();
     }
     match notices {
@@ -341,8 +351,8 @@ async fn single(awaited: Awaited, status: impl Fn(&[u8]) -> StatusCode) -> Respo
     let Awaited { answer, .. } = awaited;
     match answer.await {
         Ok(line) => json_response(status(&line), line),
-        // Taken back by the client, or the session has ended; a request that is cancelled has no answer.
-        Err(_) => StatusCode::ACCEPTED.into_response(),
+        Err(_) => Problem::not_found("there is no answer: the request was taken back, or its session has ended")
+            .into_response(),
     }
 }
 
