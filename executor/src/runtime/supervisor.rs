@@ -29,11 +29,11 @@ use crate::event::Event;
 /// How often we look for ended processes that servers left to us; one goes at its second sight.
 const REAP_EVERY: Duration = Duration::from_secs(30);
 
-/// How long a catalog stays before the next one is built, for each tool in it and at most. It costs a part of that to
-/// build, so servers that start or change one after another don't keep us busy with it. The one that all wait for comes
-/// at once: when the last server is known.
-const PAUSE_PER_TOOL: Duration = Duration::from_micros(30);
-const PAUSE_MAX: Duration = Duration::from_millis(250);
+/// A catalog stays for so many times as long as it took to build, and for no longer than this, so that servers that start
+/// or change one after another don't keep us busy with it. The one that all wait for comes at once: when the last server is
+/// known.
+const PAUSE: u32 = 4;
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Most calls of one server that are in flight or wait for it; who comes after them is told that it is busy.
 pub const CALLS_MAX: usize = 256;
@@ -292,9 +292,9 @@ impl Supervisor {
     fn publish(&mut self) {
         self.settled = self.seats.values().all(Seat::is_settled);
         if self.stale {
+            let began = std::time::Instant::now();
             let catalog = self.catalog.rebuilt(&self.program.plan, &self.listings());
-            let tools = u32::try_from(catalog.tools().len()).unwrap_or(u32::MAX);
-            self.calm_until = Instant::now() + PAUSE_PER_TOOL.saturating_mul(tools).min(PAUSE_MAX);
+            self.calm_until = Instant::now() + began.elapsed().saturating_mul(PAUSE).min(PAUSE_MAX);
             if !catalog.same(&self.catalog) {
                 self.catalog = Arc::new(catalog);
             }
