@@ -1,4 +1,4 @@
-//! What a call through `mcplan run --stdio` costs, beside the same call straight to the server, in the same run.
+//! What a call through `mcplan run` costs, over stdio and over HTTP, beside the same call straight to the server, in the same run.
 //!
 //! `cargo bench -p mcplan-executor --bench calls [-- QUICK]`. Figures of a busy machine are as busy as it is: read the
 //! ratio of the two columns, and the CPU time. `README.md` beside this file says what each row is.
@@ -6,7 +6,8 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs, reason = "its output is its purpose")]
 
 use std::collections::HashMap;
-use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
+use std::io::{BufRead as _, BufReader, BufWriter, Read as _, Write as _};
+use std::net::TcpStream;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,7 @@ fn main() {
     }
     let quick = arguments.iter().any(|argument| argument.eq_ignore_ascii_case("quick"));
     calls(quick);
+    http(quick);
     starts(quick);
     memory(quick);
 }
@@ -128,9 +130,12 @@ mod echo {
     }
 }
 
+/// The arguments that make it a server on its own pipes.
+const STDIO: &[&str] = &["run", "--stdio"];
+
 /// The command that is mcplan in front of that many echo servers, and the directory of its config. A lock is made here,
 /// before any clock runs.
-fn prepare(servers: usize, lock: bool) -> (Command, tempfile::TempDir) {
+fn prepare(servers: usize, lock: bool, run: &[&str]) -> (Command, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let own = std::env::current_exe().unwrap();
     let entry = |at: usize| json!({ "name": format!("s{at}"), "command": own, "args": ["serve", format!("s{at}")] });
@@ -147,7 +152,7 @@ fn prepare(servers: usize, lock: bool) -> (Command, tempfile::TempDir) {
     if lock {
         assert!(mcplan(&["lock", "-q"]).stdout(Stdio::null()).status().unwrap().success());
     }
-    (mcplan(&["run", "--stdio"]), directory)
+    (mcplan(run), directory)
 }
 
 /// A server at the other end of two pipes.
@@ -180,7 +185,7 @@ impl Server {
     }
 
     fn through(servers: usize) -> Self {
-        let (command, directory) = prepare(servers, false);
+        let (command, directory) = prepare(servers, false, STDIO);
         Self::start(command, Some(directory))
     }
 
@@ -222,25 +227,9 @@ impl Server {
         }
     }
 
-    /// The processes below, without servers: ours, and the guard above the executor.
-    fn processes(&self) -> Vec<u32> {
-        let executor = children(self.child.id());
-        let ours = executor.into_iter().filter(|pid| {
-            std::fs::read_link(format!("/proc/{pid}/exe"))
-                .is_ok_and(|exe| exe == std::path::Path::new(env!("CARGO_BIN_EXE_mcplan")))
-        });
-        std::iter::once(self.child.id()).chain(ours).collect()
-    }
-
     /// CPU time of our processes so far.
     fn cpu(&self) -> Duration {
-        let of_thread = |path: std::path::PathBuf| -> Option<u64> {
-            std::fs::read_to_string(path.join("schedstat")).ok()?.split(' ').next()?.parse().ok()
-        };
-        let threads = self.processes().into_iter().flat_map(|pid| {
-            std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten().map(|entry| entry.path())
-        });
-        Duration::from_nanos(threads.filter_map(of_thread).sum())
+        cpu(self.child.id())
     }
 
     /// Resident memory of our processes, in kilobytes.
@@ -249,7 +238,7 @@ impl Server {
             let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
             status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().split(' ').next()?.parse().ok()
         };
-        self.processes().into_iter().filter_map(of).sum()
+        processes(self.child.id()).into_iter().filter_map(of).sum()
     }
 }
 
@@ -266,6 +255,125 @@ fn children(pid: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let pids: Vec<_> = tasks.map(|task| of_task(task.path())).collect();
     pids.iter().flat_map(|pids| pids.split_whitespace()).filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// A process and those below it that are ours and no servers: the guard, and the executor under it.
+fn processes(pid: u32) -> Vec<u32> {
+    let ours = children(pid).into_iter().filter(|pid| {
+        std::fs::read_link(format!("/proc/{pid}/exe"))
+            .is_ok_and(|exe| exe == std::path::Path::new(env!("CARGO_BIN_EXE_mcplan")))
+    });
+    std::iter::once(pid).chain(ours).collect()
+}
+
+/// CPU time of these processes so far.
+fn cpu(pid: u32) -> Duration {
+    let of_thread = |path: std::path::PathBuf| -> Option<u64> {
+        std::fs::read_to_string(path.join("schedstat")).ok()?.split(' ').next()?.parse().ok()
+    };
+    let threads = processes(pid).into_iter().flat_map(|pid| {
+        std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten().map(|entry| entry.path())
+    });
+    Duration::from_nanos(threads.filter_map(of_thread).sum())
+}
+
+/// A client over HTTP: a connection that is kept, and the session that it speaks in.
+struct Http {
+    stream: BufReader<TcpStream>,
+    address: String,
+    session: Option<String>,
+}
+
+impl Http {
+    fn connect(address: &str, session: Option<String>) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self { stream: BufReader::with_capacity(1 << 20, stream), address: address.to_owned(), session }
+    }
+
+    fn post(&mut self, message: &Value) -> Vec<u8> {
+        let (body, address) = (message.to_string(), &self.address);
+        let session = self.session.as_ref().map(|id| format!("mcp-session-id: {id}\r\n")).unwrap_or_default();
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{session}\r\n",
+            body.len()
+        );
+        self.stream.get_mut().write_all((head + &body).as_bytes()).unwrap();
+        let (mut length, mut line) = (0, String::new());
+        while self.stream.read_line(&mut line).unwrap() > 2 {
+            let (name, value) = line.trim_end().split_once(": ").unwrap_or((&line, ""));
+            match name {
+                "content-length" => length = value.parse().unwrap(),
+                "mcp-session-id" => self.session = Some(value.to_owned()),
+                _ => {}
+            }
+            line.clear();
+        }
+        let mut answer = vec![0; length];
+        self.stream.read_exact(&mut answer).unwrap();
+        answer
+    }
+}
+
+/// The same calls over HTTP, beside those straight to the server over its pipes.
+fn http(quick: bool) {
+    let (mut command, _directory) = prepare(3, false, &["run", "--listen", "127.0.0.1:0"]);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let address =
+        lines.find_map(|line| Some(line.split_once("http://")?.1.trim_end_matches("/mcp").to_owned())).unwrap();
+    std::thread::spawn(move || lines.for_each(drop));
+    let client = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "bench", "version": "1" } });
+    let request =
+        |method: &str, params: Value| json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    let mut first = Http::connect(&address, None);
+    first.post(&request("initialize", client));
+    first.post(&request("tools/list", json!({})));
+    let mut direct = Server::direct();
+    println!("\n| calls over HTTP | direct p50, pipes | through p50 | through /s | CPU a call |");
+    println!("|---|---|---|---|---|");
+    for (what, size, at_once, calls) in [
+        ("100 B, one at a time", 100, 1, 8_000),
+        ("10 kB, one at a time", 10_000, 1, 4_000),
+        ("1 MB, one at a time", 1_000_000, 1, 100),
+        ("100 B, 32 at once", 100, 32, 1_000),
+        ("1 MB, 32 at once", 1_000_000, 32, 10),
+    ] {
+        let each = if quick { calls / 20 + 5 } else { calls };
+        let alone = round(&mut direct, "echo", (size, 0), each * at_once, at_once);
+        let (before, began) = (cpu(child.id()), Instant::now());
+        let workers: Vec<_> = (0..at_once)
+            .map(|number| {
+                let mut http = Http::connect(&address, first.session.clone());
+                std::thread::spawn(move || {
+                    let arguments = json!({ "size": size });
+                    let call = |at: usize| {
+                        let params = json!({ "name": "mcp__s0__echo", "arguments": arguments });
+                        json!({ "jsonrpc": "2.0", "id": number * 1_000_000 + at, "method": "tools/call", "params": params })
+                    };
+                    let latency = |at: usize| {
+                        let (call, began) = (call(at), Instant::now());
+                        assert!(http.post(&call).len() >= size, "a short answer");
+                        began.elapsed()
+                    };
+                    (2..each + 2).map(latency).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        let mut latencies: Vec<_> = workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect();
+        latencies.sort();
+        let ours = Round { whole: began.elapsed(), cpu: cpu(child.id()) - before, latencies };
+        println!(
+            "| {what} | {:.0?} | {:.0?} | {:.0} | {:.0?} |",
+            median(&alone),
+            median(&ours),
+            per_second(&ours),
+            ours.cpu / u32::try_from(ours.latencies.len()).unwrap(),
+        );
+    }
+    // The guard hands it on to the executor, which ends the servers.
+    let _ended = Command::new("kill").arg(child.id().to_string()).status();
+    let _status = child.wait();
 }
 
 /// What a round of calls took.
@@ -349,7 +457,7 @@ fn starts(quick: bool) {
     for (servers, lock) in [(1, false), (10, false), (50, false), (50, true)] {
         let mut best: Option<(Duration, Duration)> = None;
         for _ in 0..if quick { 1 } else { 5 } {
-            let prepared = prepare(servers, lock);
+            let prepared = prepare(servers, lock, STDIO);
             let began = Instant::now();
             let mut server = Server::start(prepared.0, Some(prepared.1));
             server.request("tools/list", &json!({}));

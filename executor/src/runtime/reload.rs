@@ -97,7 +97,11 @@ pub async fn follow(
     mut signals: Signals,
     mut followed: Followed,
 ) {
-    let (serving, is_locked) = executor.began_with();
+    let began_with = executor.began_with();
+    let is_locked = began_with.as_ref().is_some_and(|program| program.baseline.is_some());
+    // A lock is large, and nobody waits for its digest.
+    let digested = tokio::task::spawn_blocking(move || began_with.as_ref().map(digest));
+    let serving = digested.await.ok().flatten().unwrap_or_default();
     let mut judged = Judged { serving, rejected: followed.rejected, is_locked };
     // Something may have changed between the first reading and the watch.
     let mut look = watcher.is_some();
