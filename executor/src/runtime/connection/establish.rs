@@ -178,7 +178,7 @@ impl Trial<'_> {
         };
         let is_process = attended.is_process();
         let own_end = if is_end { attended.own_end().await } else { None };
-        let (_, stderr) = attended.bury(Instant::now() + Duration::from_secs(1)).await;
+        let stderr = attended.bury(Instant::now() + Duration::from_secs(1)).await;
         if is_end && is_process {
             let error = match own_end {
                 Some(exit) => ConnectError::Exited { server: name, exit, step, stderr },

@@ -40,6 +40,8 @@ pub(crate) struct Stdio<R, W> {
     mouth: Mouth<W>,
     typed: Typed,
     report: Box<dyn FnMut(Odd) + Send>,
+    /// Whether the other end has stopped talking by itself.
+    over: bool,
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stdio<R, W> {
@@ -51,6 +53,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stdio<R, W> {
             mouth,
             typed: Typed::default(),
             report,
+            over: false,
         }
     }
 
@@ -105,16 +108,24 @@ where
             };
             let line = tokio::select! {
                 biased;
-                line = self.lines.next() => line?,
+                line = self.lines.next() => line,
                 // It may talk on, but can't be asked anything.
                 () = shut_out => return None,
+            };
+            let Some(line) = line else {
+                self.over = true;
+                return None;
             };
             self.take(line);
         }
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        self.mouth.shut().await;
+        // A process that is told to go now would be taken for one that went by itself; whoever watches it closes its
+        // stdin when that is known.
+        if !self.over {
+            self.mouth.shut().await;
+        }
         Ok(())
     }
 }

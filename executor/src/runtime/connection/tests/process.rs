@@ -64,9 +64,14 @@ async fn a_process_that_dies_in_a_call_says_how_and_with_what_words() {
 
 #[tokio::test]
 async fn a_process_that_closes_its_stdout_is_over() {
-    let (result, _connection, _events) = call_script("exec >&-; exec sleep 1000").await;
-    let text = result.unwrap_err().to_string();
-    assert!(text.ends_with("the process closed its stdout"), "{text}");
+    // Also when it goes as soon as its stdin is closed, which is how a process is told to go.
+    for rest in ["exec sleep 1000", "exec cat >/dev/null"] {
+        let (result, _connection, mut events) = call_script(&format!("exec >&-; {rest}")).await;
+        let text = result.unwrap_err().to_string();
+        assert!(text.ends_with("the process closed its stdout"), "{rest}: {text}");
+        let Some(Event::Closed(closed)) = events.recv().await else { panic!() };
+        assert_eq!(closed.exit, None, "{rest}: it didn't end by itself");
+    }
 }
 
 #[tokio::test]
