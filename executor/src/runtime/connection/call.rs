@@ -300,7 +300,7 @@ impl Inner {
 }
 
 /// `seconds` after `from`; never for 0, or for what no clock reaches.
-fn after(from: Instant, seconds: f64) -> Option<Instant> {
+pub(super) fn after(from: Instant, seconds: f64) -> Option<Instant> {
     if seconds <= 0.0 {
         return None;
     }
