@@ -72,11 +72,14 @@ impl Attended {
         stderr: ChildStderr,
         mask: &Mask,
         events: &mpsc::Sender<Event>,
+        attempt: &Attempt,
     ) -> Self {
         let (tail, events) = (Tail::default(), events.clone());
+        let tails = [tail.clone(), attempt.stderr.clone()];
         let hand_on = move |line| drop(events.try_send(Event::Stderr(line)));
-        let reading = tokio::spawn(process::follow(stderr, tail.clone(), mask.clone(), hand_on));
-        Self { child: Some(Mutex::new(child)), tail, stderr: Some(Reading(reading)), ..Self::streams() }
+        let reading = tokio::spawn(process::follow(stderr, tails, mask.clone(), hand_on));
+        let (child, stderr, attempt) = (Some(Mutex::new(child)), Some(Reading(reading)), attempt.clone());
+        Self { child, tail, stderr, attempt, ..Self::streams() }
     }
 
     pub(super) fn remote(notices: Arc<Notices>, watch: Arc<Watch>) -> Self {
