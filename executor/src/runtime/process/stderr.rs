@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::task::coop;
 use tokio::time::Instant;
 
 use crate::runtime::secrets::Mask;
@@ -105,6 +106,8 @@ pub async fn follow<const N: usize>(
         while let Some(length) = line_length(&pending[done..]) {
             take(&pending[done..done + length], &tails, &mask, &mut throttle, &mut hand_on);
             done += length;
+            // A read brings thousands of lines, and others want a turn too.
+            coop::consume_budget().await;
         }
         pending.drain(..done);
     }

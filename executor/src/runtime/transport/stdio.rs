@@ -12,6 +12,7 @@ use rmcp::model::JsonRpcMessage;
 use rmcp::service::TxJsonRpcMessage;
 use rmcp::transport::Transport;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::task::coop;
 use tokio_util::sync::CancellationToken;
 
 use super::MESSAGE_MAX;
@@ -117,6 +118,8 @@ where
                 return None;
             };
             self.take(line);
+            // A read brings thousands of lines, and noise without end would leave nobody else a turn.
+            coop::consume_budget().await;
         }
     }
 

@@ -74,6 +74,34 @@ async fn a_process_that_closes_its_stdout_is_over() {
     }
 }
 
+/// Whoever talks without end must not keep its own clock, or anybody else, from having a turn.
+#[tokio::test]
+async fn a_process_that_never_stops_talking_costs_its_time_to_connect_and_nobody_elses() {
+    for flood in ["exec yes", "yes >&2"] {
+        let mut server = script("");
+        server.limits.timeout_seconds = 0.5;
+        let Launch::Stdio(stdio) = &mut server.launch else { unreachable!() };
+        stdio.env = BTreeMap::from([("BODY".to_owned(), mcplan_compiler::interpolate::Template::literal(flood))]);
+        let (events, _received) = mpsc::channel(64);
+        let (context, terms) = (Context::of_process("/"), Terms::default());
+        let began = Instant::now();
+        let attempt = connect(&server, &context, &terms, events);
+        let neighbour = async {
+            let (mut last, mut longest) = (Instant::now(), Duration::ZERO);
+            while began.elapsed() < Duration::from_millis(400) {
+                tokio::task::yield_now().await;
+                longest = longest.max(last.elapsed());
+                last = Instant::now();
+            }
+            longest
+        };
+        let (outcome, longest) = tokio::join!(attempt, neighbour);
+        assert!(matches!(outcome, Err(ConnectError::TimedOut { .. })), "{flood}");
+        assert!(began.elapsed() < Duration::from_secs(3), "{flood}: {:?}", began.elapsed());
+        assert!(longest < Duration::from_millis(200), "{flood}: {longest:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_process_that_is_given_up_while_connecting_may_say_goodbye() {
     let mut server = script("");
