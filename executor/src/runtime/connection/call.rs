@@ -22,6 +22,7 @@ use super::{Connection, Inner};
 use crate::core::era::Era;
 use crate::core::gate::{Allowed, Call};
 use crate::core::results::Text;
+use crate::core::sound::sound;
 use crate::runtime::transport::raw::{self, Stand};
 use crate::runtime::transport::remote::HttpError;
 use crate::runtime::transport::stdio::Unread;
@@ -95,7 +96,8 @@ impl Connection {
         let limits = &self.inner.limits;
         let limits = vec![(Limit::Call, limits.call_timeout_seconds), (Limit::Idle, limits.idle_timeout_seconds)];
         let _present = self.inner.clients.enter(client.answers.clone());
-        self.inner.request(Request::of(call, limits, self.inner.is_repeatable(&call.tool)), client).await
+        let request = Request::of(call, limits, self.inner.is_repeatable(&call.tool));
+        self.inner.sound(self.inner.request(request, client).await?)
     }
 
     /// Asks for anything but a tool call, within `request_timeout_seconds`, and gives the result as it was written. Such
@@ -110,7 +112,7 @@ impl Connection {
     ) -> Result<Text, CallError> {
         let limits = vec![(Limit::Request, self.inner.limits.request_timeout_seconds)];
         let request = Request::of(operation.get(), limits, true);
-        self.inner.request(request, Client { cancel, ..Client::default() }).await
+        self.inner.sound(self.inner.request(request, Client { cancel, ..Client::default() }).await?)
     }
 }
 
@@ -240,6 +242,11 @@ impl Inner {
         let reason =
             self.ended.get().map_or_else(|| "the connection is closed".to_owned(), |closed| closed.to_string());
         CallError::Lost { server: self.server.clone(), reason }
+    }
+
+    /// A result that goes to a client, as any client can read it.
+    fn sound(&self, result: Text) -> Result<Text, CallError> {
+        sound(result).map_err(|cause| self.unusable(cause))
     }
 
     fn unusable(&self, cause: String) -> CallError {

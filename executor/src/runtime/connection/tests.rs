@@ -230,6 +230,29 @@ async fn a_cursor_that_never_ends_costs_a_warning() {
     );
 }
 
+/// Many clients would throw away the whole line, and wait for ever.
+#[tokio::test(start_paused = true)]
+async fn a_result_that_strict_clients_do_not_read_is_mended_or_told_of() {
+    let (connection, mut fake, _events) = connected(json!({})).await;
+    let call = tool_call("t", json!({}));
+    let deep = format!(r#"{{"content":[],"x":{}{}}}"#, "[".repeat(1000), "]".repeat(1000));
+    for (said, told) in [
+        (r#"{"text":"cut \ud83d"}"#.to_owned(), Ok(r#"{"text":"cut \ufffd"}"#.to_owned())),
+        (
+            deep,
+            Err("the answer of server `fake` can't be used: it is nested deeper than 120, and clients don't read that"
+                .to_owned()),
+        ),
+    ] {
+        let script = async {
+            let request = fake.expect("tools/call").await;
+            fake.answer(&request, &said).await;
+        };
+        let (result, ()) = tokio::join!(connection.send(&call, Client::default()), script);
+        assert_eq!(result.map(|text| text.into_string()).map_err(|error| error.to_string()), told);
+    }
+}
+
 /// Only their number counts, so they mustn't cost a server its time to connect.
 #[tokio::test(start_paused = true)]
 async fn resources_are_counted_for_a_third_of_the_time_to_connect() {
