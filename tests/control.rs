@@ -88,6 +88,20 @@ fn status_shows_every_server_and_what_is_wrong() {
     client.end();
 }
 
+/// What a flood leaves out of the log is not left out of what is kept.
+#[test]
+fn status_keeps_the_last_that_a_server_wrote_however_fast() {
+    let flood = "i=0; while [ $$i -lt 3000 ]; do echo line $$i; i=$$((i+1)); done >&2; exec \"$0\" demo-server";
+    let server = json!({ "name": "s", "command": "sh", "args": ["-c", flood, env!("CARGO_BIN_EXE_mcplan")] });
+    let project = Project::new(&config(&[server], json!({})));
+    let client = Client::start(&project, &[]);
+    client.logged("server.connected: s", 0);
+    let status = json_of(&project.run(&["status", "--json"]));
+    let stderr = status["mcp"]["servers"][0]["stderr"].as_array().unwrap();
+    assert_eq!(stderr.last().unwrap(), "line 2999");
+    client.end();
+}
+
 /// What a lock makes of a server is told too, long after the log has scrolled away.
 #[test]
 fn status_tells_of_drift_and_of_what_is_locked() {

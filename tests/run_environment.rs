@@ -47,6 +47,66 @@ fn a_server_inherits_what_its_entry_says_and_no_more() {
     client.end();
 }
 
+/// The published list to the letter, and what its own entry declares: nothing that another server is given, nothing of ours.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_has_the_listed_variables_and_its_own() {
+    const LISTED: [&str; 27] = [
+        "ALL_PROXY",
+        "HOME",
+        "HTTPS_PROXY",
+        "HTTP_PROXY",
+        "LANG",
+        "LC_ALL",
+        "LC_TIME",
+        "LOGNAME",
+        "NODE_EXTRA_CA_CERTS",
+        "NO_PROXY",
+        "NPM_CONFIG_CACHE",
+        "NPM_CONFIG_REGISTRY",
+        "PATH",
+        "SHELL",
+        "SSL_CERT_DIR",
+        "SSL_CERT_FILE",
+        "TERM",
+        "TMPDIR",
+        "TZ",
+        "USER",
+        "UV_CACHE_DIR",
+        "UV_INDEX_URL",
+        "XDG_CONFIG_HOME",
+        "all_proxy",
+        "http_proxy",
+        "https_proxy",
+        "no_proxy",
+    ];
+    let own = env!("CARGO_BIN_EXE_mcplan");
+    let server = |name: &str, key: &str| {
+        let tell = format!("tr '\\0' '\\n' </proc/$$$$/environ >{name}.seen; exec \"$0\" demo-server");
+        json!({ "name": name, "command": "sh", "args": ["-c", tell, own], "env": { key: format!("${{{key}}}") } })
+    };
+    let project = Project::new(&config(&[server("one", "ONE_KEY"), server("other", "OTHER_KEY")], json!({})));
+    let mut command = project.command(&["run", "--stdio"]);
+    let (path, runtime) = (std::env::var("PATH").unwrap(), project.path("runtime"));
+    command.env_clear().envs(LISTED.map(|name| (name, ""))).envs([("PATH", &*path), ("TMPDIR", "/tmp")]);
+    command.env("XDG_RUNTIME_DIR", runtime);
+    for unlisted in ["ONE_KEY", "OTHER_KEY", "GITHUB_TOKEN", "PWD", "LD_PRELOAD_OF_NO_USE", "PYTHONPATH", "RUST_LOG"] {
+        command.env(unlisted, "of-no-concern");
+    }
+    let mut client = Client::spawn(command, Era::Session);
+    client.initialize("2025-11-25");
+    client.names();
+    client.end();
+    for (name, key) in [("one", "ONE_KEY"), ("other", "OTHER_KEY")] {
+        let seen = project.read(&format!("{name}.seen"));
+        let mut seen: Vec<_> = seen.lines().map(|line| line.split_once('=').unwrap().0).collect();
+        seen.sort_unstable();
+        let mut expected = [&LISTED[..], &[key]].concat();
+        expected.sort_unstable();
+        assert_eq!(seen, expected, "{name}");
+    }
+}
+
 /// In whatever field it stands: that one server isn't started, the variable and the field are named, nothing is sent.
 #[test]
 fn an_unset_variable_costs_the_one_server_that_needs_it() {

@@ -115,6 +115,28 @@ fn a_reload_that_the_lock_does_not_fit_is_rejected_and_judged_again_with_either_
     client.end();
 }
 
+/// Neither of the two fits the other of before.
+#[test]
+fn a_config_and_its_lock_that_change_together_are_judged_together() {
+    let project = project();
+    let pair = |tools: &[&str]| {
+        project.write("config.yml", &including(tools));
+        (including(tools), project.lock())
+    };
+    let (pairs, first) = ([pair(&["a"]), pair(&["b"])], pair(&["*"]));
+    assert_eq!(project.read("config.lock.json"), first.1);
+    let mut client = Client::start(&project, &["--locked"]);
+    assert_eq!(client.names().len(), 3);
+    for (number, (config, lock)) in pairs.iter().enumerate() {
+        project.replace("config.yml", config);
+        project.replace("config.lock.json", lock);
+        client.logged(&format!("plan.reloaded: generation {}", number + 2), 0);
+    }
+    assert_eq!(client.names_when(|names| names.len() == 1), ["mcp__s__b"]);
+    let log = client.end();
+    assert!(!log.contains("plan.rejected"), "{log}");
+}
+
 #[test]
 fn frozen_needs_no_config_and_follows_the_lock() {
     let project = project();

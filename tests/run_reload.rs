@@ -96,6 +96,56 @@ fn a_retargeted_link_is_noticed_and_its_new_target_followed() {
     assert_eq!(count(&client.end(), "plan.reloaded"), 2);
 }
 
+/// How releases are switched: a directory on the way to the config is a link.
+#[test]
+fn a_retargeted_directory_is_noticed_and_its_new_target_followed() {
+    for way in ["events", "poll"] {
+        let project = Project::new("");
+        for (name, tools) in [("one", ["a"]), ("two", ["b"])] {
+            std::fs::create_dir_all(project.path(&format!("releases/{name}/conf"))).unwrap();
+            project.write(&format!("releases/{name}/conf/config.yml"), &including(&tools));
+        }
+        std::os::unix::fs::symlink("releases/one", project.path("current")).unwrap();
+        let mut client = Client::start(&project, &["-c", "current/conf/config.yml", "--watch", way]);
+        assert_eq!(client.names(), ["mcp__s__a"]);
+        std::os::unix::fs::symlink("releases/two", project.path("link")).unwrap();
+        std::fs::rename(project.path("link"), project.path("current")).unwrap();
+        reloaded(&client, 2);
+        project.write("releases/two/conf/config.yml", &including(&["a", "b"]));
+        reloaded(&client, 3);
+        assert_eq!(client.names_when(|names| names.len() == 2).len(), 2);
+        assert_eq!(count(&client.end(), "plan.reloaded"), 2);
+    }
+}
+
+/// The directory itself goes away and comes back, as a checkout or a deployment does it: at once, or with a pause.
+#[test]
+fn a_directory_that_is_replaced_is_still_followed() {
+    let project = Project::new("");
+    let make = |directory: &str, tools: &[&str]| {
+        std::fs::create_dir_all(project.path(directory)).unwrap();
+        project.write(&format!("{directory}/config.yml"), &including(tools));
+    };
+    make("deployed/conf", &["a"]);
+    let mut client = Client::start(&project, &["-c", "deployed/conf/config.yml"]);
+    assert_eq!(client.names(), ["mcp__s__a"]);
+    make("next", &["b"]);
+    std::fs::rename(project.path("deployed/conf"), project.path("last")).unwrap();
+    std::fs::rename(project.path("next"), project.path("deployed/conf")).unwrap();
+    reloaded(&client, 2);
+    make("deployed/conf", &["a", "b"]);
+    reloaded(&client, 3);
+    let mark = client.mark();
+    std::fs::remove_dir_all(project.path("deployed")).unwrap();
+    client.logged("plan.rejected: ", mark);
+    make("deployed/conf", &["pid"]);
+    reloaded(&client, 4);
+    make("deployed/conf", &["a"]);
+    reloaded(&client, 5);
+    assert_eq!(client.names_when(|names| names == ["mcp__s__a"]).len(), 1);
+    client.end();
+}
+
 /// How Kubernetes swaps a ConfigMap: files are links into `..data`, which is a link to a directory that is replaced.
 #[test]
 fn a_swapped_config_map_is_one_reload() {

@@ -109,6 +109,44 @@ fn search_promotes_announces_and_lists() {
     client.end();
 }
 
+/// With `-v`, because a busy session would fill a log with them.
+#[test]
+fn every_call_and_search_is_told_of_when_that_is_asked_for() {
+    let script = json!({ "tools": ["echo", "never", "fail"] });
+    let servers = [scripted("s", &script, json!({ "call_timeout_seconds": 0.2 }))];
+    for verbose in [true, false] {
+        let project = Project::new(&config(&servers, json!({})));
+        let mut client = Client::start(&project, if verbose { &["-v"] } else { &[] });
+        client.names();
+        client.call("search_mcp_tools", json!({ "query": "echo" }));
+        client.text("mcp__s__echo", json!({}));
+        client.failure("mcp__s__never", json!({}));
+        client.failure("mcp__s__fail", json!({ "say": "no" }));
+        let log = client.end();
+        for (line, is_quiet) in [
+            ("search.queried: \"echo\": 1 found", true),
+            ("tool.promoted: mcp__s__echo", true),
+            ("tool.invoked: s: echo: ok, ", true),
+            ("tool.invoked: s: fail: error, ", true),
+            ("tool.timeout: s: never: stopped, it took longer than 0.2 s", false),
+        ] {
+            assert_eq!(log.contains(line), verbose || !is_quiet, "{line}\n{log}");
+        }
+    }
+}
+
+#[test]
+fn a_block_without_room_is_told_of() {
+    let servers = [scripted("s", &json!({ "tools": ["echo"] }), json!({}))];
+    let project = Project::new(&config(&servers, json!({ "prompt": { "budget": { "chars": 10 } } })));
+    let mut client = Client::stateless(&project, &[]);
+    client.names();
+    let discovered = client.request("server/discover", json!({}));
+    assert!(discovered["instructions"].as_str().unwrap_or_default().is_empty(), "{discovered}");
+    client.logged("block-over-budget: not even counts fit the budget; the block is empty", 0);
+    client.end();
+}
+
 #[test]
 fn a_call_that_fails_promotes_nothing() {
     let project = with_tools(json!(["fail", "refuse"]), json!({}), json!({}));

@@ -326,7 +326,7 @@ pub struct Observed {
     pub resource_templates: Vec<Entry<ResourceTemplate>>,
     /// Why its resource templates are not known, when it failed to list them.
     pub resource_templates_unknown: Option<String>,
-    /// How many resources the first page of their list names. They are live data: only whether there are any counts.
+    /// How many resources it lists. They are live data: only whether there are any is locked.
     pub resources: usize,
     /// Why that is not known, when it failed to list them.
     pub resources_unknown: Option<String>,

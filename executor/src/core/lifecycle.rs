@@ -325,7 +325,8 @@ impl Lifecycle {
                 self.turn(State::Waiting { attempt, delay, cause }, vec![Action::Timer(self.epoch, delay)])
             }
             Return::Backoff(backoff) => {
-                let cause = format!("{cause} (given up after {} more attempts)", backoff.attempts);
+                let word = if backoff.attempts == 1 { "attempt" } else { "attempts" };
+                let cause = format!("{cause} (given up after {} more {word})", backoff.attempts);
                 self.turn(State::Failed { cause }, Vec::new())
             }
             Return::OnCall | Return::ByHand => self.turn(State::Failed { cause }, Vec::new()),

@@ -18,5 +18,6 @@ pub mod results;
 pub mod search;
 pub mod session;
 pub mod snapshot;
+pub mod sound;
 pub mod status;
 pub mod tokens;

@@ -24,7 +24,7 @@ pub enum Event {
         tool_count: usize,
         /// Prompts that it lists.
         prompt_count: usize,
-        /// Resources on the first page of their list.
+        /// Resources that it lists.
         resource_count: usize,
         /// From the moment that it had its slot, milliseconds.
         latency_ms: u64,

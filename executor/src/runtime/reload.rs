@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mcplan_compiler::json;
 use mcplan_compiler::lock::Notice;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::executor::Executor;
 use super::program::Program;
@@ -14,6 +15,10 @@ use super::signals::Signals;
 use super::supervisor::Reloaded;
 use super::watcher::Watcher;
 use crate::event::Event;
+
+/// How long reading may take; each plugin has ten seconds of it.
+const PATIENCE: Duration = Duration::from_secs(60);
+const STUCK: &str = "error: the files could not be read within 60 s\n  = help: one of them is a pipe to which nobody writes, or lies where nothing answers, as on a network mount that is gone";
 
 /// What the files say at one moment.
 pub struct Loaded {
@@ -136,11 +141,12 @@ async fn read_and_watch(load: &Load, mut watcher: Option<&mut Watcher>) -> Loade
     loop {
         let load = load.clone();
         // Reading and compiling may take a while, and calls go on meanwhile.
-        let loaded = match tokio::task::spawn_blocking(move || load()).await {
-            Ok(loaded) => loaded,
-            Err(error) => {
-                return Loaded { program: Err(error.to_string()), files: Vec::new(), warnings: Vec::new() };
-            }
+        let loading = tokio::task::spawn_blocking(move || load());
+        let failed = |why: String| Loaded { program: Err(why), files: Vec::new(), warnings: Vec::new() };
+        let loaded = match timeout(PATIENCE, loading).await {
+            Ok(Ok(loaded)) => loaded,
+            Ok(Err(error)) => return failed(error.to_string()),
+            Err(_) => return failed(STUCK.to_owned()),
         };
         match watcher.as_mut().map(|watcher| watcher.watch(&loaded.files)) {
             Some(Ok(true)) => continue,
@@ -219,4 +225,26 @@ impl Judged {
 pub(super) fn digest(program: &Program) -> String {
     let lock = program.baseline.as_ref().map(|baseline| baseline.lock().text()).unwrap_or_default();
     json::digest(format!("{}\n{lock}", program.plan.text()).as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reading that hangs is given up, so that the next one has its turn.
+    #[tokio::test(start_paused = true)]
+    async fn files_that_can_not_be_read_in_time_are_refused() {
+        let (end, wait) = std::sync::mpsc::channel::<()>();
+        let wait = std::sync::Mutex::new(wait);
+        let stuck: Load = Arc::new(move || {
+            let _ended = wait.lock().unwrap().recv();
+            Loaded { program: Err("late".to_owned()), files: Vec::new(), warnings: Vec::new() }
+        });
+        let reading = tokio::spawn(async move { read_and_watch(&stuck, None).await.program });
+        tokio::task::yield_now().await;
+        tokio::time::advance(PATIENCE).await;
+        let report = reading.await.unwrap().err().unwrap();
+        assert!(report.starts_with("error: the files could not be read within 60 s"), "{report}");
+        drop(end);
+    }
 }

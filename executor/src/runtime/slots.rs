@@ -93,3 +93,29 @@ impl Turn<'_> {
         Ok(Connected { connection, observed, took: began.elapsed() })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::future::FutureExt as _;
+
+    use super::*;
+    use crate::core::catalog::tests::plan;
+
+    #[test]
+    fn processes_and_remote_servers_have_slots_of_their_own() {
+        let plan = plan("mcp_servers: [{ name: p, command: x }, { name: r, url: 'https://x.example/mcp' }]");
+        let slots = Slots::new(plan.concurrency);
+        let attempt = Attempt::default();
+        let turn = |server: usize| slots.turn(&plan.servers[server], &attempt).now_or_never();
+        for (server, most) in [(0, 3), (1, 20)] {
+            let mut taken: Vec<_> = (0..most).map(|_| turn(server).unwrap().unwrap()).collect();
+            assert!(turn(server).is_none(), "{most} at a time");
+            taken.pop();
+            taken.push(turn(server).unwrap().unwrap());
+            // All of them are still taken when the other kind has its turn.
+            std::mem::forget(taken);
+        }
+        attempt.given_up.cancel();
+        assert!(matches!(turn(0), Some(Err(ConnectError::GivenUp { .. }))), "nobody waits for it any more");
+    }
+}

@@ -3,8 +3,10 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use notify::event::ModifyKind;
 use notify::{Event, EventKind, RecursiveMode, Watcher as _};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
@@ -74,6 +76,8 @@ impl Watcher {
 struct Events {
     notify: notify::RecommendedWatcher,
     directories: BTreeSet<PathBuf>,
+    /// What has been moved or removed since the last look. A watch goes with its directory, and not with the name.
+    gone: Arc<Mutex<BTreeSet<PathBuf>>>,
     events: mpsc::Receiver<()>,
 }
 
@@ -81,24 +85,36 @@ impl Events {
     fn new(files: &[PathBuf]) -> notify::Result<Self> {
         // One waiting notice stands for any number of them.
         let (sender, events) = mpsc::channel(1);
+        let gone = Arc::<Mutex<BTreeSet<_>>>::default();
+        let goes = gone.clone();
         let notify = notify::recommended_watcher(move |event: notify::Result<Event>| {
+            let Ok(event) = event else { return };
             // Our own reading is an access; reacting to it would never end.
-            if event.is_ok_and(|event| !matches!(event.kind, EventKind::Access(_))) {
-                let _already_waiting = sender.try_send(());
+            if matches!(event.kind, EventKind::Access(_)) {
+                return;
             }
+            if matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_))) {
+                goes.lock().unwrap_or_else(PoisonError::into_inner).extend(event.paths);
+            }
+            let _already_waiting = sender.try_send(());
         })?;
-        let mut watcher = Self { notify, directories: BTreeSet::new(), events };
+        let mut watcher = Self { notify, directories: BTreeSet::new(), gone, events };
         watcher.watch(files)?;
         Ok(watcher)
     }
 
     fn watch(&mut self, files: &[PathBuf]) -> notify::Result<bool> {
         let wanted: BTreeSet<_> = files.iter().flat_map(|file| directories(file)).collect();
-        for gone in self.directories.difference(&wanted) {
-            // A directory that was deleted is no longer watched anyway.
-            let _gone = self.notify.unwatch(gone);
-        }
-        self.directories.retain(|directory| wanted.contains(directory));
+        let gone = std::mem::take(&mut *self.gone.lock().unwrap_or_else(PoisonError::into_inner));
+        let notify = &mut self.notify;
+        self.directories.retain(|directory| {
+            let is_watched = wanted.contains(directory) && !gone.contains(directory);
+            if !is_watched {
+                // A directory that was deleted is no longer watched anyway.
+                let _gone = notify.unwatch(directory);
+            }
+            is_watched
+        });
         let mut is_more = false;
         for new in wanted {
             if !self.directories.contains(&new) {
@@ -120,29 +136,28 @@ impl Events {
     }
 }
 
-/// The directory of a path as it was given, and of everything that it leads to through symlinks.
+/// The directories in which a change may make `file` another one: its own, those of every symlink on the way to it,
+/// also of one in place of a directory, and where something is missing the nearest that is there.
 pub(super) fn directories(file: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut at = file.to_owned();
-    // A chain of links is short; a circle ends here.
+    let (mut found, mut ways) = (Vec::new(), vec![file.to_owned()]);
+    // There are few links; a circle ends here.
     for _ in 0..16 {
-        let parent = match at.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-            _ => PathBuf::from("."),
-        };
-        if parent.is_dir() {
-            found.push(parent.clone());
-        }
-        // `..data/config.yml` hides its link in a directory of the path.
-        if let Ok(real) = parent.canonicalize()
-            && real.is_dir()
-        {
-            found.push(real);
-        }
-        match std::fs::read_link(&at) {
-            Ok(target) => at = parent.join(target),
-            Err(_) => break,
+        let Some(way) = ways.pop() else { break };
+        found.extend(way.ancestors().skip(1).find_map(real));
+        for at in way.ancestors() {
+            let (Some(directory), Ok(target)) = (at.parent(), std::fs::read_link(at)) else { continue };
+            // Nobody swaps what lies in the root, and much else happens there.
+            if directory.parent().is_some() || directory.as_os_str().is_empty() {
+                found.extend(real(directory));
+                ways.push(directory.join(target));
+            }
         }
     }
     found
+}
+
+/// A directory without links in its path, if it is one.
+fn real(path: &Path) -> Option<PathBuf> {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    path.canonicalize().ok().filter(|path| path.is_dir())
 }

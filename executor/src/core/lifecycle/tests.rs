@@ -191,15 +191,6 @@ fn a_call_hurries_a_lazy_server_that_comes_back_and_forgives_nothing() {
     assert!(!life.wakes());
 }
 
-/// The plan has decided: `required` alone says nothing here.
-#[test]
-fn a_required_process_that_is_not_to_come_back_stays_down() {
-    let mut life = lifecycle("command: x, required: true, restart: never");
-    life.on(Event::Start { unmet: None }, 0.5);
-    life.on(Event::ConnectFailed(Epoch(1), "gone".into()), 0.5);
-    assert_eq!(life.state().word(), "failed");
-}
-
 #[test]
 fn a_required_server_is_never_given_up_on() {
     for entry in ["command: x, required: true", "url: 'https://x.example/mcp', required: true"] {
@@ -217,10 +208,18 @@ fn a_required_server_is_never_given_up_on() {
 /// What is written wins: `required` only fills in what the entry leaves open, and that is decided before it comes here.
 #[test]
 fn a_required_server_gives_up_when_its_entry_says_so() {
-    let mut life = lifecycle("command: x, required: true, restart: never");
-    life.on(start(), 0.5);
-    life.on(Event::ConnectFailed(Epoch(1), "no".into()), 0.5);
-    assert_eq!(life.state(), &failed("no"));
+    for (entry, waits, cause) in [
+        ("command: x, required: true, restart: never".to_owned(), &[][..], "refused"),
+        (
+            format!("{REMOTE}, required: true, reconnect: {{ attempts: 1 }}"),
+            &[1.0],
+            "refused (given up after 1 more attempt)",
+        ),
+    ] {
+        let mut life = lifecycle(&entry);
+        let actions = life.on(start(), 0.5);
+        assert_eq!(exhausted(life, actions), (waits.to_vec(), failed(cause)), "{entry}");
+    }
 }
 
 #[test]

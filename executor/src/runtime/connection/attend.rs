@@ -72,11 +72,14 @@ impl Attended {
         stderr: ChildStderr,
         mask: &Mask,
         events: &mpsc::Sender<Event>,
+        attempt: &Attempt,
     ) -> Self {
         let (tail, events) = (Tail::default(), events.clone());
+        let tails = [tail.clone(), attempt.stderr.clone()];
         let hand_on = move |line| drop(events.try_send(Event::Stderr(line)));
-        let reading = tokio::spawn(process::follow(stderr, tail.clone(), mask.clone(), hand_on));
-        Self { child: Some(Mutex::new(child)), tail, stderr: Some(Reading(reading)), ..Self::streams() }
+        let reading = tokio::spawn(process::follow(stderr, tails, mask.clone(), hand_on));
+        let (child, stderr, attempt) = (Some(Mutex::new(child)), Some(Reading(reading)), attempt.clone());
+        Self { child, tail, stderr, attempt, ..Self::streams() }
     }
 
     pub(super) fn remote(notices: Arc<Notices>, watch: Arc<Watch>) -> Self {
@@ -117,17 +120,16 @@ impl Attended {
         tokio::time::timeout(OWN_END, child.wait()).await.ok()
     }
 
-    /// Ends the process and all that it started; gives how, and all that is kept of stderr.
-    pub(super) async fn bury(mut self, deadline: Instant) -> (Option<Exit>, Vec<String>) {
+    /// Ends the process and all that it started; gives all that is kept of stderr.
+    pub(super) async fn bury(mut self, deadline: Instant) -> Vec<String> {
         if let Some(hang_up) = self.hang_up.take() {
             hang_up().await;
         }
-        let exit = match self.child.take() {
-            Some(child) => Some(child.into_inner().shutdown(deadline).await),
-            None => None,
-        };
+        if let Some(child) = self.child.take() {
+            child.into_inner().shutdown(deadline).await;
+        }
         self.last_lines().await;
-        (exit, self.tail.lines())
+        self.tail.lines()
     }
 
     async fn last_lines(&mut self) {
@@ -197,12 +199,12 @@ impl Task {
             // What it said last is still in the pipe, and may be an answer; whoever holds the pipe open has no say.
             let _ = tokio::time::timeout(OWN_END, self.attended.closed.cancelled()).await;
         }
-        let reason = self.reason(&end).await;
         let exit = match end {
             End::Exited | End::StreamEnded => self.attended.own_end().await,
             End::Asked | End::Lost => None,
         };
-        if !asked && exit.is_some() {
+        let reason = self.reason(&end, exit);
+        if exit.is_some() {
             self.attended.last_lines().await;
         }
         // Calls in flight are told before anything is taken down, which may take a second.
@@ -214,8 +216,8 @@ impl Task {
             let left = deadline.saturating_duration_since(Instant::now());
             let _ = self.service.close_with_timeout(left).await;
         };
-        let (_, (exit, stderr)) = tokio::join!(farewell, self.attended.bury(deadline));
-        (closed.exit, closed.stderr) = (closed.exit.or(exit), stderr);
+        let (_, stderr) = tokio::join!(farewell, self.attended.bury(deadline));
+        closed.stderr = stderr;
         if asked {
             // Who asked may be the one who reads events, and waits for us now.
             let _ = self.events.try_send(Event::Closed(closed));
@@ -279,11 +281,11 @@ impl Task {
         }
     }
 
-    async fn reason(&self, end: &End) -> String {
+    fn reason(&self, end: &End, exit: Option<Exit>) -> String {
         match end {
             End::Asked => "it was closed".to_owned(),
             End::Lost => self.told().unwrap_or_else(|| "the server can't be reached".to_owned()),
-            End::Exited | End::StreamEnded if self.attended.is_process() => match self.attended.own_end().await {
+            End::Exited | End::StreamEnded if self.attended.is_process() => match exit {
                 Some(exit) => format!("the process ended ({exit})"),
                 None if self.attended.shut_out.is_cancelled() => "the process closed its stdin".to_owned(),
                 None => "the process closed its stdout".to_owned(),

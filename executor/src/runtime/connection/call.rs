@@ -22,6 +22,7 @@ use super::{Connection, Inner};
 use crate::core::era::Era;
 use crate::core::gate::{Allowed, Call};
 use crate::core::results::Text;
+use crate::core::sound::sound;
 use crate::runtime::transport::raw::{self, Stand};
 use crate::runtime::transport::remote::HttpError;
 use crate::runtime::transport::stdio::Unread;
@@ -95,7 +96,8 @@ impl Connection {
         let limits = &self.inner.limits;
         let limits = vec![(Limit::Call, limits.call_timeout_seconds), (Limit::Idle, limits.idle_timeout_seconds)];
         let _present = self.inner.clients.enter(client.answers.clone());
-        self.inner.request(Request::of(call, limits, self.inner.is_repeatable(&call.tool)), client).await
+        let request = Request::of(call, limits, self.inner.is_repeatable(&call.tool));
+        self.inner.sound(self.inner.request(request, client).await?)
     }
 
     /// Asks for anything but a tool call, within `request_timeout_seconds`, and gives the result as it was written. Such
@@ -110,7 +112,7 @@ impl Connection {
     ) -> Result<Text, CallError> {
         let limits = vec![(Limit::Request, self.inner.limits.request_timeout_seconds)];
         let request = Request::of(operation.get(), limits, true);
-        self.inner.request(request, Client { cancel, ..Client::default() }).await
+        self.inner.sound(self.inner.request(request, Client { cancel, ..Client::default() }).await?)
     }
 }
 
@@ -242,6 +244,11 @@ impl Inner {
         CallError::Lost { server: self.server.clone(), reason }
     }
 
+    /// A result that goes to a client, as any client can read it.
+    fn sound(&self, result: Text) -> Result<Text, CallError> {
+        sound(result).map_err(|cause| self.unusable(cause))
+    }
+
     fn unusable(&self, cause: String) -> CallError {
         CallError::Protocol { server: self.server.clone(), cause: self.mask.apply(&cause).into_owned() }
     }
@@ -300,7 +307,7 @@ impl Inner {
 }
 
 /// `seconds` after `from`; never for 0, or for what no clock reaches.
-fn after(from: Instant, seconds: f64) -> Option<Instant> {
+pub(super) fn after(from: Instant, seconds: f64) -> Option<Instant> {
     if seconds <= 0.0 {
         return None;
     }

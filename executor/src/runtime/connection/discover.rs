@@ -8,9 +8,10 @@ use rmcp::model::ServerCapabilities;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, json};
+use tokio::time::Instant;
 
 use super::Inner;
-use super::call::{Client, Request};
+use super::call::{self, Client, Request};
 use super::call_error::{CallError, Limit};
 use super::error::Step;
 use crate::core::results::Text;
@@ -27,22 +28,22 @@ struct List {
     /// For people.
     words: &'static str,
     step: Step,
-    pages: usize,
+    /// Whether its items are only counted, which must not cost the server its time to connect.
+    is_counted: bool,
 }
 
-const TOOLS: List = List { method: "tools/list", key: "tools", words: "tools", step: Step::Tools, pages: PAGES_MAX };
+const TOOLS: List = List { method: "tools/list", key: "tools", words: "tools", step: Step::Tools, is_counted: false };
 const PROMPTS: List =
-    List { method: "prompts/list", key: "prompts", words: "prompts", step: Step::Prompts, pages: PAGES_MAX };
+    List { method: "prompts/list", key: "prompts", words: "prompts", step: Step::Prompts, is_counted: false };
 const TEMPLATES: List = List {
     method: "resources/templates/list",
     key: "resourceTemplates",
     words: "resource templates",
     step: Step::ResourceTemplates,
-    pages: PAGES_MAX,
+    is_counted: false,
 };
-/// Resources are live data: one page tells whether there are any.
 const RESOURCES: List =
-    List { method: "resources/list", key: "resources", words: "resources", step: Step::Resources, pages: 1 };
+    List { method: "resources/list", key: "resources", words: "resources", step: Step::Resources, is_counted: true };
 
 impl Inner {
     /// Asks for everything that the server says it has. `step` is told where we are.
@@ -120,7 +121,13 @@ impl Inner {
     async fn pages(&self, list: &List, warnings: &mut Vec<String>) -> Result<Vec<Box<RawValue>>, CallError> {
         let mut pages = Pages::default();
         let mut cursor: Option<String> = None;
-        for _ in 0..list.pages {
+        let until = call::after(Instant::now(), self.limits.timeout_seconds / 3.0);
+        for _ in 0..PAGES_MAX {
+            if list.is_counted && cursor.is_some() && until.is_some_and(|until| Instant::now() >= until) {
+                let why = "its pages take more than a third of `timeout_seconds`";
+                warnings.push(self.stopped(list, why, pages.items.len()));
+                return Ok(pages.items);
+            }
             let page = self.page(list, cursor.as_deref()).await?;
             match pages.add(page) {
                 Next::Page(next) => cursor = Some(next),
@@ -131,9 +138,7 @@ impl Inner {
                 }
             }
         }
-        if list.pages > 1 {
-            warnings.push(self.stopped(list, &format!("it has more than {PAGES_MAX} pages"), pages.items.len()));
-        }
+        warnings.push(self.stopped(list, &format!("it has more than {PAGES_MAX} pages"), pages.items.len()));
         Ok(pages.items)
     }
 

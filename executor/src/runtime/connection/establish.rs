@@ -12,6 +12,7 @@ use rmcp::model::{ErrorCode, ErrorData};
 use rmcp::service::serve_directly;
 use rmcp::transport::Transport;
 use tokio::sync::mpsc;
+use tokio::task::coop;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -147,9 +148,15 @@ impl Trial<'_> {
         let result = tokio::select! {
             biased;
             result = ready => result,
-            () = attend::exited(&attended.child) => Err(Failed::Exited),
-            () = attended.attempt.given_up.cancelled() => Err(Failed::GivenUp),
-            () = sleep_until(self.deadline) => Err(Failed::Clock),
+            // A server that never stops talking uses up our turn, and must not use up what ends it.
+            failed = coop::unconstrained(async {
+                tokio::select! {
+                    biased;
+                    () = attend::exited(&attended.child) => Failed::Exited,
+                    () = attended.attempt.given_up.cancelled() => Failed::GivenUp,
+                    () = sleep_until(self.deadline) => Failed::Clock,
+                }
+            }) => Err(failed),
         };
         match result {
             Ok((service, inner, observed, listening)) => {
@@ -178,7 +185,7 @@ impl Trial<'_> {
         };
         let is_process = attended.is_process();
         let own_end = if is_end { attended.own_end().await } else { None };
-        let (_, stderr) = attended.bury(Instant::now() + Duration::from_secs(1)).await;
+        let stderr = attended.bury(Instant::now() + Duration::from_secs(1)).await;
         if is_end && is_process {
             let error = match own_end {
                 Some(exit) => ConnectError::Exited { server: name, exit, step, stderr },

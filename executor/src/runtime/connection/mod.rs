@@ -74,7 +74,7 @@ pub enum Event {
 pub struct Closed {
     /// In words.
     pub reason: String,
-    /// How the process ended, if there was one.
+    /// How the process ended, if there was one and it ended by itself.
     pub exit: Option<Exit>,
     /// What is kept of its stderr, masked.
     pub stderr: Vec<String>,

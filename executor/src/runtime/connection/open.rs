@@ -51,6 +51,8 @@ pub struct Attempt {
     pub given_up: CancellationToken,
     /// Cancelled once the handshake is over; what is left are the lists.
     pub initialized: CancellationToken,
+    /// Where the process's stderr is kept too, beside that of those before it.
+    pub stderr: process::Tail,
 }
 
 /// The same, until `attempt` is given up; then a process that was started is ended as gently as one that is ready.
@@ -139,8 +141,7 @@ async fn over_process(trial: &Trial<'_>, command: &process::Command, attempt: &A
         server: trial.server.name.clone(),
         cause: trial.mask.apply(&error.to_string()).into_owned(),
     })?;
-    let mut attended = Attended::process(child, pipes.stderr, &trial.mask, &trial.events);
-    attended.attempt = attempt.clone();
+    let attended = Attended::process(child, pipes.stderr, &trial.mask, &trial.events, attempt);
     over_streams(trial, (pipes.stdout, pipes.stdin), attended).await
 }
 

@@ -177,6 +177,9 @@ async fn lists_and_results_come_through_as_they_are() {
         fake.answer(&templates, r#"{"resourceTemplates":[{"uriTemplate":"x://{y}","name":"t"},7]}"#).await;
         let resources = fake.expect("resources/list").await;
         fake.answer(&resources, r#"{"resources":[{"uri":"x://1","name":"r"}],"nextCursor":"more"}"#).await;
+        let more = fake.expect("resources/list").await;
+        assert_eq!(more["params"]["cursor"], "more");
+        fake.answer(&more, r#"{"resources":[{"uri":"x://2","name":"r"},{"uri":"x://3","name":"r"}]}"#).await;
         fake
     };
     let (outcome, mut fake) = tokio::join!(attempt, script);
@@ -186,7 +189,7 @@ async fn lists_and_results_come_through_as_they_are() {
     assert!(observed.tools[0].raw.get().contains(r#""execution":{"n":1.50}"#));
     assert_eq!(observed.quarantined.iter().map(|item| item.name.as_str()).collect::<Vec<_>>(), ["bad", "(no name)"]);
     assert_eq!(observed.resource_templates.len(), 1);
-    assert_eq!(observed.resources, 1);
+    assert_eq!(observed.resources, 3);
     assert_eq!(observed.introduction.instructions.as_deref(), Some("be nice"));
     assert_eq!(observed.warnings.len(), 1);
     assert!(observed.warnings[0].starts_with("prompts/list failed, so its prompts are unknown: server `fake`"));
@@ -224,6 +227,56 @@ async fn a_cursor_that_never_ends_costs_a_warning() {
     assert_eq!(
         observed.warnings,
         ["tools/list of server `fake` was stopped: the cursor \"\" came twice; 1 items are kept"]
+    );
+}
+
+/// Many clients would throw away the whole line, and wait for ever.
+#[tokio::test(start_paused = true)]
+async fn a_result_that_strict_clients_do_not_read_is_mended_or_told_of() {
+    let (connection, mut fake, _events) = connected(json!({})).await;
+    let call = tool_call("t", json!({}));
+    let deep = format!(r#"{{"content":[],"x":{}{}}}"#, "[".repeat(1000), "]".repeat(1000));
+    for (said, told) in [
+        (r#"{"text":"cut \ud83d"}"#.to_owned(), Ok(r#"{"text":"cut \ufffd"}"#.to_owned())),
+        (
+            deep,
+            Err("the answer of server `fake` can't be used: it is nested deeper than 120, and clients don't read that"
+                .to_owned()),
+        ),
+    ] {
+        let script = async {
+            let request = fake.expect("tools/call").await;
+            fake.answer(&request, &said).await;
+        };
+        let (result, ()) = tokio::join!(connection.send(&call, Client::default()), script);
+        assert_eq!(result.map(|text| text.into_string()).map_err(|error| error.to_string()), told);
+    }
+}
+
+/// Only their number counts, so they mustn't cost a server its time to connect.
+#[tokio::test(start_paused = true)]
+async fn resources_are_counted_for_a_third_of_the_time_to_connect() {
+    let server = fake_server(json!({"timeout_seconds": 30.0}));
+    let (attempt, mut fake, _events) = dial(&server);
+    let script = async {
+        fake.shake_hands(r#"{"resources":{}}"#).await;
+        let templates = fake.expect("resources/templates/list").await;
+        fake.answer(&templates, r#"{"resourceTemplates":[]}"#).await;
+        for page in 1..=4 {
+            let resources = fake.expect("resources/list").await;
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            let result = format!(r#"{{"resources":[{{"uri":"x://{page}","name":"r"}}],"nextCursor":"{page}"}}"#);
+            fake.answer(&resources, &result).await;
+        }
+    };
+    let (outcome, ()) = tokio::join!(attempt, script);
+    let (_connection, observed) = outcome.unwrap();
+    assert_eq!((observed.resources, observed.resources_unknown), (4, None));
+    assert_eq!(
+        observed.warnings,
+        [
+            "resources/list of server `fake` was stopped: its pages take more than a third of `timeout_seconds`; 4 items are kept"
+        ]
     );
 }
 

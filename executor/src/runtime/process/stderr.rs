@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::task::coop;
 use tokio::time::Instant;
 
 use crate::runtime::secrets::Mask;
@@ -83,11 +84,16 @@ impl Throttle {
     }
 }
 
-/// Lines a second that are handed on; all are kept in the tail.
+/// Lines a second that are handed on; all are kept in the tails.
 const RATE: u32 = 100;
 
-/// Reads `stderr` to its end. Every line goes masked to `tail`, and to `hand_on` as far as the rate allows.
-pub async fn follow(mut stderr: impl AsyncRead + Unpin, tail: Tail, mask: Mask, mut hand_on: impl FnMut(String)) {
+/// Reads `stderr` to its end. Every line goes masked to each of `tails`, and to `hand_on` as far as the rate allows.
+pub async fn follow<const N: usize>(
+    mut stderr: impl AsyncRead + Unpin,
+    tails: [Tail; N],
+    mask: Mask,
+    mut hand_on: impl FnMut(String),
+) {
     let (mut throttle, mut pending) = (Throttle::per_second(RATE), Vec::new());
     let mut chunk = vec![0; LINE_MAX];
     loop {
@@ -98,12 +104,17 @@ pub async fn follow(mut stderr: impl AsyncRead + Unpin, tail: Tail, mask: Mask, 
         pending.extend_from_slice(&chunk[..count]);
         let mut done = 0;
         while let Some(length) = line_length(&pending[done..]) {
-            take(&pending[done..done + length], &tail, &mask, &mut throttle, &mut hand_on);
+            take(&pending[done..done + length], &tails, &mask, &mut throttle, &mut hand_on);
             done += length;
+            // A read brings thousands of lines, and others want a turn too.
+            coop::consume_budget().await;
         }
         pending.drain(..done);
     }
-    take(&pending, &tail, &mask, &mut throttle, &mut hand_on);
+    take(&pending, &tails, &mask, &mut throttle, &mut hand_on);
+    if throttle.dropped > 0 {
+        hand_on(left_out(throttle.dropped));
+    }
 }
 
 /// Bytes of the first line with its newline, or of as much of a long one as fits.
@@ -115,7 +126,11 @@ fn line_length(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-fn take(bytes: &[u8], tail: &Tail, mask: &Mask, throttle: &mut Throttle, hand_on: &mut impl FnMut(String)) {
+fn left_out(lines: u32) -> String {
+    format!("({lines} lines left out)")
+}
+
+fn take(bytes: &[u8], tails: &[Tail], mask: &Mask, throttle: &mut Throttle, hand_on: &mut impl FnMut(String)) {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim_end_matches(['\n', '\r']);
     if text.is_empty() {
@@ -123,14 +138,14 @@ fn take(bytes: &[u8], tail: &Tail, mask: &Mask, throttle: &mut Throttle, hand_on
     }
     // A long line comes in pieces.
     let line = mask.apply_excerpt(text);
-    tail.push(line.clone());
-    match throttle.pass() {
-        Some(0) => hand_on(line),
-        Some(dropped) => {
-            hand_on(format!("({dropped} lines left out)"));
-            hand_on(line);
+    for tail in tails {
+        tail.push(line.clone());
+    }
+    if let Some(dropped) = throttle.pass() {
+        if dropped > 0 {
+            hand_on(left_out(dropped));
         }
-        None => {}
+        hand_on(line);
     }
 }
 
@@ -141,7 +156,7 @@ mod tests {
     async fn followed(bytes: &[u8]) -> (Vec<String>, Vec<String>) {
         let (tail, mut handed) = (Tail::default(), Vec::new());
         let mask = Mask::new([("${T}".to_owned(), "hunter2".to_owned())]);
-        follow(bytes, tail.clone(), mask, |line| handed.push(line)).await;
+        follow(bytes, [tail.clone()], mask, |line| handed.push(line)).await;
         (tail.lines(), handed)
     }
 
@@ -156,9 +171,11 @@ mod tests {
     async fn a_flood_is_kept_short_and_handed_on_shorter() {
         let flood: String = (0..20_000).map(|index| format!("line {index}\n")).collect();
         let (tail, handed) = followed(flood.as_bytes()).await;
-        assert!(tail.iter().map(String::len).sum::<usize>() <= TAIL_MAX);
+        let kept = tail.iter().map(String::len).sum::<usize>();
+        assert!((TAIL_MAX - "line 19999".len()..=TAIL_MAX).contains(&kept), "{kept}");
         assert_eq!(tail.last().unwrap(), "line 19999");
-        assert_eq!(handed.len(), RATE as usize);
+        assert_eq!(handed.len(), RATE as usize + 1);
+        assert_eq!(handed.last().unwrap(), "(19900 lines left out)");
     }
 
     #[tokio::test]

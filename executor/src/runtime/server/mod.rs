@@ -185,7 +185,7 @@ impl ServerTask {
         let (sender, receiver) = mpsc::channel(64);
         self.events = Some(receiver);
         self.timer = None;
-        let attempt = Attempt::default();
+        let attempt = Attempt { stderr: self.begin.tail.clone(), ..Attempt::default() };
         let give_up = attempt.given_up.clone();
         let result = async move { slots.connect(&server, &context, &terms, sender, attempt).await }.boxed();
         self.connecting = Some(Connecting { epoch, result, give_up });
@@ -204,7 +204,7 @@ impl ServerTask {
         // What it said last; nothing follows, and a channel without a sender would never let us rest.
         let last = self.events.take();
         for event in last.into_iter().flat_map(|mut events| std::iter::from_fn(move || events.try_recv().ok())) {
-            tell::heard(&self.begin.server.name, &self.begin.tail, event);
+            tell::heard(&self.begin.server.name, event);
         }
         let attempt = self.life.attempts();
         let cause = error.to_string();
@@ -226,7 +226,7 @@ impl ServerTask {
                 let was_clean = closed.asked || closed.exit.is_some_and(|exit| exit.code == Some(0));
                 self.lost(closed.to_string(), was_clean).await;
             }
-            event => tell::heard(&self.begin.server.name, &self.begin.tail, event),
+            event => tell::heard(&self.begin.server.name, event),
         }
     }
 

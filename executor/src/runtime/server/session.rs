@@ -92,13 +92,13 @@ impl Sessions {
 async fn session(needs: Needs, asked: Asked, say: mpsc::Sender<Said>, end: CancellationToken) {
     let Needs { server, context, terms, slots, tail, stop } = needs;
     let (events, mut heard) = mpsc::channel(64);
-    let attempt = Attempt { given_up: end.child_token(), ..Attempt::default() };
+    let attempt = Attempt { given_up: end.child_token(), stderr: tail, ..Attempt::default() };
     let given_up = attempt.given_up.clone();
     let name = server.name.clone();
     // Ends with the connection, which holds the other end.
     let hear = async {
         while let Some(event) = heard.recv().await {
-            tell::heard(&name, &tail, event);
+            tell::heard(&name, event);
         }
     };
     let work = async {

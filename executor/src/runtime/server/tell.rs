@@ -7,21 +7,17 @@ use mcplan_compiler::plan::Server;
 use crate::core::lifecycle::State;
 use crate::event::Event;
 use crate::runtime::connection::{self, ConnectError, Kind};
-use crate::runtime::process::Tail;
 use crate::runtime::slots::Connected;
 
-/// What comes of a connection by itself and changes nothing; `tail` keeps the last of what is said on stderr.
-pub(super) fn heard(server: &ServerName, tail: &Tail, event: connection::Event) {
+/// What comes of a connection by itself and changes nothing.
+pub(super) fn heard(server: &ServerName, event: connection::Event) {
     let warning = |message| Event::ServerWarning { server: server.clone(), message }.log();
     match event {
         connection::Event::Warning(message) => warning(message),
         connection::Event::Noise(start) => {
             warning(format!("text on stdout that is no MCP message was skipped: {start}"));
         }
-        connection::Event::Stderr(line) => {
-            tracing::info!(target: "mcplan::stderr", %server, "{line}");
-            tail.push(line);
-        }
+        connection::Event::Stderr(line) => tracing::info!(target: "mcplan::stderr", %server, "{line}"),
         connection::Event::ListChanged(_) | connection::Event::Closed(_) => {}
     }
 }

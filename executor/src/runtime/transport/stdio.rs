@@ -12,6 +12,7 @@ use rmcp::model::JsonRpcMessage;
 use rmcp::service::TxJsonRpcMessage;
 use rmcp::transport::Transport;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::task::coop;
 use tokio_util::sync::CancellationToken;
 
 use super::MESSAGE_MAX;
@@ -40,6 +41,8 @@ pub(crate) struct Stdio<R, W> {
     mouth: Mouth<W>,
     typed: Typed,
     report: Box<dyn FnMut(Odd) + Send>,
+    /// Whether the other end has stopped talking by itself.
+    over: bool,
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stdio<R, W> {
@@ -51,6 +54,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Stdio<R, W> {
             mouth,
             typed: Typed::default(),
             report,
+            over: false,
         }
     }
 
@@ -105,16 +109,26 @@ where
             };
             let line = tokio::select! {
                 biased;
-                line = self.lines.next() => line?,
+                line = self.lines.next() => line,
                 // It may talk on, but can't be asked anything.
                 () = shut_out => return None,
             };
+            let Some(line) = line else {
+                self.over = true;
+                return None;
+            };
             self.take(line);
+            // A read brings thousands of lines, and noise without end would leave nobody else a turn.
+            coop::consume_budget().await;
         }
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        self.mouth.shut().await;
+        // A process that is told to go now would be taken for one that went by itself; whoever watches it closes its
+        // stdin when that is known.
+        if !self.over {
+            self.mouth.shut().await;
+        }
         Ok(())
     }
 }

@@ -121,6 +121,10 @@ impl Batch {
         self.chunks.is_empty()
     }
 
+    pub(super) fn bytes(&self) -> usize {
+        self.chunks.iter().map(Vec::len).sum()
+    }
+
     fn small(&mut self) -> &mut Vec<u8> {
         if self.chunks.last().is_none_or(|chunk| chunk.len() > GATHERED_MAX) {
             self.chunks.push(Vec::new());

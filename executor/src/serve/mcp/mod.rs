@@ -7,6 +7,7 @@ mod call;
 mod handler;
 mod lane;
 mod listing;
+mod room;
 mod wire;
 
 use std::time::Duration;

@@ -24,6 +24,7 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::lane::{Batch, Lane, Taken};
+use super::room::Room;
 use crate::core::results::Text;
 use crate::runtime::transport::MESSAGE_MAX;
 use crate::runtime::transport::line::{Line, Lines};
@@ -33,6 +34,8 @@ pub(super) const PASSED: &str = "mcplan/";
 /// Requests whose results are text.
 const METHODS: [&str; 2] = ["tools/list", TOOLS_CALL];
 const TOOLS_CALL: &str = "tools/call";
+/// Requests whose answers aren't written; until there are fewer, nothing is read. None of them waits for the client.
+const IN_FLIGHT_MAX: usize = 1024;
 /// Said of a message beyond [`MESSAGE_MAX`].
 const TOO_LONG: &str = "the message is longer than 16 MiB";
 
@@ -54,6 +57,7 @@ pub(super) struct Wire<R, W> {
     /// Answers of the lane, and those of them that are being written.
     ready: Batch,
     writing: Option<BoxFuture<'static, io::Result<()>>>,
+    room: Room,
     in_flight: InFlight,
     requests: TaskTracker,
     stop: CancellationToken,
@@ -76,6 +80,7 @@ impl<R: AsyncRead + Unpin, W> Wire<R, W> {
             lane,
             ready: Batch::default(),
             writing: None,
+            room: Room::default(),
             in_flight: InFlight::default(),
             requests,
             stop,
@@ -153,7 +158,7 @@ where
         &mut self,
         message: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        let (writer, in_flight) = (self.writer.clone(), self.in_flight.clone());
+        let (writer, in_flight, room) = (self.writer.clone(), self.in_flight.clone(), self.room.clone());
         async move {
             let answered = match &message {
                 JsonRpcMessage::Response(response) => Some(&response.id),
@@ -161,11 +166,15 @@ where
                 _ => None,
             };
             let written = match to_client(&message) {
-                Ok(line) => write(&writer, line).await,
+                Ok(line) => {
+                    let _waiting = room.wait(line.len());
+                    write(&writer, line).await
+                }
                 Err(error) => Err(error),
             };
             if let Some(id) = answered {
                 forget(&in_flight, id);
+                room.tell();
             }
             written
         }
@@ -175,8 +184,12 @@ where
         loop {
             if self.writing.is_none() && !self.ready.is_empty() {
                 let batch = std::mem::take(&mut self.ready);
-                self.writing = Some(deliver(self.writer.clone(), batch).boxed());
+                let waiting = self.room.wait(batch.bytes());
+                let delivery = deliver(self.writer.clone(), batch);
+                self.writing = Some(delivery.inspect(|_| drop(waiting)).boxed());
             }
+            let in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner).len();
+            let is_full = in_flight >= IN_FLIGHT_MAX || self.room.is_full(self.ready.bytes());
             let stop = self.stop.clone();
             let line = tokio::select! {
                 biased;
@@ -188,7 +201,8 @@ where
                     continue;
                 }
                 () = self.lane.answers(&mut self.ready) => continue,
-                line = self.lines.next(), if !stop.is_cancelled() => line,
+                line = self.lines.next(), if !stop.is_cancelled() && !is_full => line,
+                () = self.room.less(), if is_full => continue,
                 () = stop.cancelled(), if !stop.is_cancelled() => continue,
             };
             let line = match line {
@@ -321,68 +335,4 @@ async fn deliver<W: AsyncWrite + Unpin>(writer: Arc<Mutex<W>>, batch: Batch) -> 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn method(line: &str) -> String {
-        match from_client(line.as_bytes(), |_, _| Taken::No).map(Option::unwrap) {
-            Ok(JsonRpcMessage::Request(request)) => match request.request {
-                ClientRequest::CustomRequest(request) => request.method,
-                other => format!("{other:?}").split('(').next().unwrap_or_default().to_owned(),
-            },
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn what_passes_as_text_and_what_rmcp_keeps() {
-        assert_eq!(method(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#), "mcplan/tools/list");
-        assert_eq!(
-            method(r#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"x"}}"#),
-            "mcplan/tools/call"
-        );
-        assert_eq!(method(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#), "PingRequest");
-    }
-
-    #[test]
-    fn a_line_that_is_no_message_is_answered() {
-        let refused = |line: &str| match from_client(line.as_bytes(), |_, _| Taken::No).unwrap_err() {
-            Refused::Answer { id, code, .. } => (id, code),
-            silent => panic!("{silent:?}"),
-        };
-        assert_eq!(refused("hello"), (Value::Null, -32700));
-        assert_eq!(refused("[1]"), (Value::Null, -32600));
-        assert_eq!(refused(r#"{"jsonrpc":"2.0","id":7}"#), (Value::from(7), -32600));
-        assert_eq!(refused(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[1]}"#), (Value::from(7), -32602));
-    }
-
-    #[test]
-    fn a_notification_is_never_answered() {
-        let bad = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":[]}}"#;
-        assert!(!matches!(from_client(bad.as_bytes(), |_, _| Taken::No), Err(Refused::Answer { .. })));
-    }
-
-    #[tokio::test]
-    async fn a_request_is_in_flight_until_its_answer_is_written_and_nothing_is_read_after_stop() {
-        let (mut client, reader) = tokio::io::duplex(1 << 16);
-        let (requests, stop) = (TaskTracker::new(), CancellationToken::new());
-        let lane = Lane::new(super::super::handler::tests::handler(), requests.clone());
-        let mut wire = Wire::new(reader, tokio::io::sink(), lane, requests.clone(), stop.clone());
-        let call = |id| {
-            format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\"params\":{{\"name\":\"x\"}}}}\n")
-        };
-        client.write_all((call(1) + &call(2)).as_bytes()).await.unwrap();
-        wire.receive().await.unwrap();
-        assert_eq!(requests.len(), 1);
-        stop.cancel();
-        {
-            let second = std::pin::pin!(wire.receive());
-            assert!(futures::FutureExt::now_or_never(second).is_none(), "the second call is not taken any more");
-        }
-        let answer = ServerResult::CustomResult(CustomResult(Value::String("{}".to_owned())));
-        let answered = wire.send(JsonRpcMessage::response(answer, RequestId::Number(1)));
-        assert_eq!(requests.len(), 1);
-        answered.await.unwrap();
-        assert_eq!(requests.len(), 0);
-    }
-}
+mod tests;

@@ -64,9 +64,42 @@ async fn a_process_that_dies_in_a_call_says_how_and_with_what_words() {
 
 #[tokio::test]
 async fn a_process_that_closes_its_stdout_is_over() {
-    let (result, _connection, _events) = call_script("exec >&-; exec sleep 1000").await;
-    let text = result.unwrap_err().to_string();
-    assert!(text.ends_with("the process closed its stdout"), "{text}");
+    // Also when it goes as soon as its stdin is closed, which is how a process is told to go.
+    for rest in ["exec sleep 1000", "exec cat >/dev/null"] {
+        let (result, _connection, mut events) = call_script(&format!("exec >&-; {rest}")).await;
+        let text = result.unwrap_err().to_string();
+        assert!(text.ends_with("the process closed its stdout"), "{rest}: {text}");
+        let Some(Event::Closed(closed)) = events.recv().await else { panic!() };
+        assert_eq!(closed.exit, None, "{rest}: it didn't end by itself");
+    }
+}
+
+/// Whoever talks without end must not keep its own clock, or anybody else, from having a turn.
+#[tokio::test]
+async fn a_process_that_never_stops_talking_costs_its_time_to_connect_and_nobody_elses() {
+    for flood in ["exec yes", "yes >&2"] {
+        let mut server = script("");
+        server.limits.timeout_seconds = 0.5;
+        let Launch::Stdio(stdio) = &mut server.launch else { unreachable!() };
+        stdio.env = BTreeMap::from([("BODY".to_owned(), mcplan_compiler::interpolate::Template::literal(flood))]);
+        let (events, _received) = mpsc::channel(64);
+        let (context, terms) = (Context::of_process("/"), Terms::default());
+        let began = Instant::now();
+        let attempt = connect(&server, &context, &terms, events);
+        let neighbour = async {
+            let (mut last, mut longest) = (Instant::now(), Duration::ZERO);
+            while began.elapsed() < Duration::from_millis(400) {
+                tokio::task::yield_now().await;
+                longest = longest.max(last.elapsed());
+                last = Instant::now();
+            }
+            longest
+        };
+        let (outcome, longest) = tokio::join!(attempt, neighbour);
+        assert!(matches!(outcome, Err(ConnectError::TimedOut { .. })), "{flood}");
+        assert!(began.elapsed() < Duration::from_secs(3), "{flood}: {:?}", began.elapsed());
+        assert!(longest < Duration::from_millis(200), "{flood}: {longest:?}");
+    }
 }
 
 #[tokio::test]
