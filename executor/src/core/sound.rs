@@ -1,7 +1,7 @@
 //! What no client should have to cope with: JSON that is allowed and that many readers refuse, and with it the whole
 //! message, so that the answer in it never comes.
 
-use memchr::{memchr, memchr2, memmem};
+use memchr::{memchr, memchr2, memchr2_iter, memmem};
 
 use super::results::Text;
 
@@ -30,6 +30,10 @@ pub fn sound(result: Text) -> Result<Text, String> {
 
 /// Whether lists and objects stand in each other more than `max` times. `text` is JSON.
 fn is_deeper(text: &str, max: usize) -> bool {
+    // Most texts don't hold so many at all, and to count them is many times faster than to follow the strings.
+    if memchr2_iter(b'{', b'[', text.as_bytes()).nth(max).is_none() {
+        return false;
+    }
     let (bytes, mut at, mut depth) = (text.as_bytes(), 0, 0_usize);
     while let Some(byte) = bytes.get(at) {
         match byte {
