@@ -162,15 +162,8 @@ impl Server {
         caller: Caller,
         stop: &CancellationToken,
     ) -> Self {
-        let (ours, theirs) = tokio::io::duplex(BUFFER);
-        let stop = stop.child_token();
-        let ended = CancellationToken::new();
-        let (reader, writer) = tokio::io::split(ours);
-        let (lines, said) = mpsc::channel(1);
-        let routes = Arc::<Mutex<Routes>>::default();
-        tokio::spawn(hand_over(said, writer));
-        tokio::spawn(bring(reader, routes.clone()));
-        let (end, stopped) = (ended.clone().drop_guard(), stop.clone());
+        let (server, theirs) = Self::facing(BUFFER, stop);
+        let (end, stopped) = (server.ended.clone().drop_guard(), server.stop.clone());
         tokio::spawn(async move {
             let streams = tokio::io::split(theirs);
             if let Err(error) = mcp::serve(executor, disclosure, caller, streams, stopped).await {
@@ -178,7 +171,18 @@ impl Server {
             }
             drop(end);
         });
-        Self { lines, routes, ended, stop }
+        server
+    }
+
+    /// Our side, and the stream that whoever answers is given.
+    pub(super) fn facing(buffer: usize, stop: &CancellationToken) -> (Self, DuplexStream) {
+        let (ours, theirs) = tokio::io::duplex(buffer);
+        let (reader, writer) = tokio::io::split(ours);
+        let (lines, said) = mpsc::channel(1);
+        let routes = Arc::<Mutex<Routes>>::default();
+        tokio::spawn(hand_over(said, writer));
+        tokio::spawn(bring(reader, routes.clone()));
+        (Self { lines, routes, ended: CancellationToken::new(), stop: stop.child_token() }, theirs)
     }
 
     /// Ends it, whoever still holds it.
@@ -325,12 +329,7 @@ mod tests {
     #[tokio::test]
     async fn whoever_goes_away_while_a_message_is_handed_over_leaves_no_half_of_it() {
         use futures::FutureExt as _;
-        let (ours, theirs) = tokio::io::duplex(4);
-        let (_, writer) = tokio::io::split(ours);
-        let (lines, said) = mpsc::channel(1);
-        let handing = tokio::spawn(hand_over(said, writer));
-        let [ended, stop] = [(); 2].map(|()| CancellationToken::new());
-        let server = Server { lines, routes: Arc::default(), ended, stop };
+        let (server, theirs) = Server::facing(4, &CancellationToken::new());
         let mut lines = Lines::new(tokio::io::BufReader::new(theirs), usize::MAX);
         // The first is being handed over, the second waits its turn, the third goes away before it has one.
         let asked = server.ask("1", None, br#"{"id":1,"long":true}"#).await;
@@ -351,7 +350,6 @@ mod tests {
         assert_eq!(next().await, r#"{"again":3}"#);
         assert!(again.is_ok(), "its id was never taken");
         assert_eq!(server.ask("1", None, b"{}").await.err(), Some(Unasked::InUse), "it goes on without its client");
-        handing.abort();
     }
 
     #[test]

@@ -76,8 +76,11 @@ impl Sessions {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             self.lock().retain(|_, session| {
-                let used = *session.used.lock().unwrap_or_else(PoisonError::into_inner);
-                !session.server.ended.is_cancelled() && (session.server.is_busy() || used.elapsed() < IDLE_MAX)
+                let mut used = session.used.lock().unwrap_or_else(PoisonError::into_inner);
+                if session.server.is_busy() {
+                    *used = Instant::now();
+                }
+                !session.server.ended.is_cancelled() && used.elapsed() < IDLE_MAX
             });
         }
     }
@@ -362,5 +365,31 @@ impl Listening {
             .check(&self.control.executor.view().snapshot.plan)
             .map_err(|unknown| Problem::not_found(unknown.to_string()))?;
         Ok(caller)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcplan_compiler::plan::LEAD;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_ends_an_hour_after_its_last_use_and_a_stream_is_one() {
+        let (server, _theirs) = Server::facing(64, &CancellationToken::new());
+        let stream = server.stream();
+        let sessions = Arc::<Sessions>::default();
+        let session = Session { agent: LEAD.to_owned(), server, answers: false, used: Mutex::new(Instant::now()) };
+        sessions.lock().insert("a".to_owned(), Arc::new(session));
+        let reaping = tokio::spawn(sessions.clone().reap());
+        tokio::time::sleep(IDLE_MAX * 3).await;
+        assert_eq!(sessions.lock().len(), 1, "its stream is open");
+        drop(stream);
+        tokio::time::sleep(IDLE_MAX - LOOK_EVERY * 2).await;
+        assert_eq!(sessions.lock().len(), 1, "the hour begins when the stream ends");
+        tokio::time::sleep(LOOK_EVERY * 4).await;
+        assert_eq!(sessions.lock().len(), 0);
+        reaping.abort();
     }
 }
