@@ -81,8 +81,9 @@ fn what_is_no_message_is_answered_in_words() {
     let listener = Listener::start(&project, &[], &[]);
     let (headers, _) = listener.session("/mcp", &[], json!({}));
     let odd_id = r#"{"jsonrpc":"2.0","id":1.5,"method":"tools/list"}"#;
+    let no_id = r#"{"jsonrpc":"2.0","id":null,"method":"tools/list"}"#;
     for (body, status, code) in
-        [("{", 400, -32700), ("[1]", 400, -32600), ("hello", 400, -32700), (odd_id, 400, -32600)]
+        [("{", 400, -32700), ("[1]", 400, -32600), ("hello", 400, -32700), (odd_id, 400, -32600), (no_id, 400, -32600)]
     {
         let reply = listener.request("POST", "/mcp", &borrowed(&headers), body);
         assert_eq!((reply.status, &reply.json()["error"]["code"]), (status, &json!(code)), "{body}: {reply:?}");

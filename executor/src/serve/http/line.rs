@@ -27,12 +27,17 @@ const NOTICES_WAITING: usize = 256;
 /// The parts of a message that decide where it belongs.
 #[derive(Deserialize)]
 pub(super) struct Envelope<'a> {
-    #[serde(default, borrow)]
+    /// As it is written, `null` too.
+    #[serde(default, borrow, deserialize_with = "written")]
     pub(super) id: Option<&'a RawValue>,
     #[serde(default)]
     pub(super) method: Option<String>,
     #[serde(default, borrow)]
     pub(super) params: Option<&'a RawValue>,
+}
+
+fn written<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
 }
 
 /// What is read of the parameters.

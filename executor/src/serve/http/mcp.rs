@@ -135,7 +135,9 @@ pub(super) async fn post(
         }
         Err(error) => return Ok(refused(StatusCode::BAD_REQUEST, None, -32700, &format!("not JSON-RPC: {error}"))),
     };
-    let id = match envelope.id.map(|id| id.get()).filter(|id| *id != "null") {
+    // An answer may have none, when the question couldn't be read; a request would never be answered.
+    let may_lack = envelope.method.is_none();
+    let id = match envelope.id.map(|id| id.get()).filter(|id| *id != "null" || !may_lack) {
         None => None,
         Some(written) => match id_of(written) {
             Some(id) => Some(id),
