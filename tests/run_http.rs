@@ -81,8 +81,9 @@ fn what_is_no_message_is_answered_in_words() {
     let listener = Listener::start(&project, &[], &[]);
     let (headers, _) = listener.session("/mcp", &[], json!({}));
     let odd_id = r#"{"jsonrpc":"2.0","id":1.5,"method":"tools/list"}"#;
+    let no_id = r#"{"jsonrpc":"2.0","id":null,"method":"tools/list"}"#;
     for (body, status, code) in
-        [("{", 400, -32700), ("[1]", 400, -32600), ("hello", 400, -32700), (odd_id, 400, -32600)]
+        [("{", 400, -32700), ("[1]", 400, -32600), ("hello", 400, -32700), (odd_id, 400, -32600), (no_id, 400, -32600)]
     {
         let reply = listener.request("POST", "/mcp", &borrowed(&headers), body);
         assert_eq!((reply.status, &reply.json()["error"]["code"]), (status, &json!(code)), "{body}: {reply:?}");
@@ -101,7 +102,11 @@ fn what_is_no_message_is_answered_in_words() {
     assert_eq!((reply.status, &reply.json()["error"]["code"]), (400, &json!(-32022)));
     assert!(reply.body.contains("these are: ") && reply.body.contains("2025-11-25"), "{}", reply.body);
     assert_eq!(listener.get("/nowhere", &[]).status, 404);
-    assert_eq!(listener.request("PUT", "/mcp", &[], "").status, 405);
+    let put = listener.request("PUT", "/mcp", &[], "");
+    assert_eq!((put.status, put.header("allow")), (405, Some("POST,GET,HEAD,DELETE")), "{put:?}");
+    assert_eq!(put.header("content-type"), Some("application/problem+json"));
+    let huge = listener.request("POST", "/mcp", &borrowed(&headers), &" ".repeat((16 << 20) + 1));
+    assert_eq!((huge.status, &huge.json()["detail"]), (413, &json!("a message has at most 16 MiB")));
 }
 
 #[test]
@@ -135,6 +140,39 @@ fn progress_comes_before_the_answer_and_a_call_that_is_taken_back_has_none() {
         std::thread::yield_now();
     }
     assert_eq!(events.rest(), Vec::<String>::new(), "no answer");
+
+    // Nor without a stream; a 404 would say that the session is gone.
+    let hangs = call(json!(3), "mcp__s__never", json!({}));
+    let taken_back = listener.request_and("POST", "/mcp", &borrowed(&headers), &hangs.to_string(), || {
+        while project.read_so_far("log").matches(r#""name":"never""#).count() < 2 {
+            std::thread::yield_now();
+        }
+        let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 3 } });
+        assert_eq!(listener.post("/mcp", &headers, &cancel).status, 202);
+    });
+    assert_eq!((taken_back.status, taken_back.body.as_str()), (200, ""), "{taken_back:?}");
+    assert_eq!(taken_back.header("content-type"), Some("text/event-stream"));
+}
+
+#[test]
+fn a_call_goes_on_when_its_client_goes_away_and_its_id_stays_in_use() {
+    let project = project(&["wait"], json!({}), json!({}));
+    let gate = project.pipe("gate");
+    let listener = Listener::start(&project, &[], &[]);
+    let (headers, _) = listener.session("/mcp", &[], json!({}));
+    let waits = call(json!(5), "mcp__s__wait", json!({ "gate": gate }));
+    listener.hang_up("POST", "/mcp", &borrowed(&headers), &waits.to_string(), || {
+        project.read_so_far("log").contains("gate")
+    });
+    // Its answer is not for whoever comes next.
+    let list = message(json!(5), "tools/list", json!({}));
+    let refused = listener.post("/mcp", &headers, &list).json();
+    assert!(refused["error"]["message"].as_str().unwrap().contains("a request in flight"), "{refused}");
+    release(&gate);
+    while listener.post("/mcp", &headers, &list).json().get("error").is_some() {
+        std::thread::yield_now();
+    }
+    assert!(!project.read("log").contains("notifications/cancelled"), "nobody took it back");
 }
 
 #[test]
@@ -213,6 +251,8 @@ fn the_token_decides_the_agent_and_sessions_are_its_own() {
     assert_eq!(status("/mcp", Some("guessed")), 401);
     assert_eq!(status("/mcp", Some(ADMIN)), 401, "who may change things is no agent");
     assert_eq!(status("/mcp/lead", Some("sesame-for-reader")), 403);
+    let never_whole = [json, ("transfer-encoding", "chunked")];
+    assert_eq!(listener.request("POST", "/mcp", &never_whole, "no chunk").status, 401, "before its message is read");
     let log = listener.client.log();
     assert!(!log.contains("sesame"), "{log}");
 }

@@ -126,8 +126,8 @@ impl Listener {
         stream
     }
 
-    fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> (Reply, BufReader<TcpStream>) {
-        let mut reader = BufReader::new(self.say(method, path, headers, body));
+    fn answered(stream: TcpStream) -> (Reply, BufReader<TcpStream>) {
+        let mut reader = BufReader::new(stream);
         let mut line = String::new();
         reader.read_line(&mut line).unwrap();
         let status = line.split(' ').nth(1).unwrap_or_else(|| panic!("no status: {line:?}")).parse().unwrap();
@@ -142,7 +142,21 @@ impl Listener {
     }
 
     pub fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
-        let (mut reply, mut reader) = self.send(method, path, headers, body);
+        self.request_and(method, path, headers, body, || ())
+    }
+
+    /// A request before whose answer something else happens.
+    pub fn request_and(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+        meanwhile: impl FnOnce(),
+    ) -> Reply {
+        let stream = self.say(method, path, headers, body);
+        meanwhile();
+        let (mut reply, mut reader) = Self::answered(stream);
         let mut bytes = Vec::new();
         if reply.header("transfer-encoding") == Some("chunked") {
             chunked(&mut reader, |chunk| bytes.extend_from_slice(chunk));
@@ -159,7 +173,7 @@ impl Listener {
 
     /// A request whose answer is a stream of events.
     pub fn events(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Events {
-        let (reply, mut reader) = self.send(method, path, headers, body);
+        let (reply, mut reader) = Self::answered(self.say(method, path, headers, body));
         let (sender, said) = channel();
         std::thread::spawn(move || {
             let mut text = Vec::new();

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use mcplan_compiler::plan::LEAD;
 use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
@@ -62,7 +62,14 @@ impl Access {
     /// With what is wrong and what allows it.
     pub fn admits(&self, headers: &HeaderMap) -> Result<(), Problem> {
         let text = |name: header::HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
-        let host = text(header::HOST).map(host_name);
+        if headers.get_all(header::HOST).iter().nth(1).is_some() {
+            return Err(Problem::new(
+                StatusCode::BAD_REQUEST,
+                "a request has one header `Host`, and this one has more",
+            ));
+        }
+        let authority = text(header::HOST);
+        let host = authority.map(host_name);
         let is_allowed = |name: &str| {
             let named = self.hosts.iter().any(|allowed| host_name(allowed).eq_ignore_ascii_case(name));
             named || (self.is_loopback && is_loopback_name(name)) || (!self.is_loopback && self.hosts.is_empty())
@@ -71,8 +78,9 @@ impl Access {
             return Err(Problem::forbidden(format!("the host `{host}` is not one of `serve.http.allowed_hosts`")));
         }
         let Some(origin) = text(header::ORIGIN) else { return Ok(()) };
-        let of_here = origin.split_once("://").map(|(_, rest)| host_name(rest.split('/').next().unwrap_or(rest)));
-        let is_ours = of_here.is_some_and(|name| host == Some(name) && is_allowed(name));
+        // Another port is another origin: any program of this machine may serve pages there.
+        let of = origin.split_once("://").map(|(_, of)| of);
+        let is_ours = of.zip(authority).is_some_and(|(of, here)| of.eq_ignore_ascii_case(here));
         if is_ours || self.origins.iter().any(|allowed| allowed.trim_end_matches('/').eq_ignore_ascii_case(origin)) {
             return Ok(());
         }
@@ -136,7 +144,7 @@ impl Access {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::{HeaderName, HeaderValue, StatusCode};
+    use axum::http::{HeaderName, HeaderValue};
 
     use super::*;
 
@@ -170,9 +178,23 @@ mod tests {
         }
         assert!(admits("localhost:8765", Some("http://localhost:8765")));
         assert!(admits("localhost:8765", Some("https://app.example")));
-        for origin in ["https://evil.example", "null", "http://localhost.evil.example", "http://127.0.0.1"] {
+        for origin in [
+            "https://evil.example",
+            "null",
+            "http://localhost.evil.example",
+            "http://127.0.0.1:8765",
+            "http://localhost:3000",
+            "http://localhost",
+            "http://localhost:8765@evil.example",
+        ] {
             assert!(!admits("localhost:8765", Some(origin)), "{origin}");
         }
+        let two = [(header::HOST, "localhost:8765"), (header::HOST, "evil.example")];
+        let mut of_two = HeaderMap::new();
+        for (name, value) in two {
+            of_two.append(name, HeaderValue::from_static(value));
+        }
+        assert_eq!(local.admits(&of_two).unwrap_err().status, StatusCode::BAD_REQUEST);
         let open = Access { hosts: Vec::new(), ..access(false) };
         assert!(open.admits(&headers(&[(header::HOST, "anything.example")])).is_ok(), "elsewhere only when given");
         assert!(access(false).admits(&headers(&[(header::HOST, "localhost")])).is_err());

@@ -4,6 +4,7 @@
 //! what belongs to none goes to the stream that the client holds open.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Deserialize;
@@ -26,12 +27,17 @@ const NOTICES_WAITING: usize = 256;
 /// The parts of a message that decide where it belongs.
 #[derive(Deserialize)]
 pub(super) struct Envelope<'a> {
-    #[serde(default, borrow)]
+    /// As it is written, `null` too.
+    #[serde(default, borrow, deserialize_with = "written")]
     pub(super) id: Option<&'a RawValue>,
     #[serde(default)]
     pub(super) method: Option<String>,
     #[serde(default, borrow)]
     pub(super) params: Option<&'a RawValue>,
+}
+
+fn written<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
 }
 
 /// What is read of the parameters.
@@ -77,10 +83,11 @@ impl Params {
     }
 }
 
-/// Whoever waits for the answer to a request.
+/// Whoever waits for the answer to a request, or did: a call goes on though its client went away.
 #[derive(Debug)]
 struct Waiting {
-    answer: oneshot::Sender<Vec<u8>>,
+    /// `None` says that there will be no answer.
+    answer: oneshot::Sender<Option<Vec<u8>>>,
     notices: mpsc::Sender<Vec<u8>>,
     progress_token: Option<serde_json::Value>,
 }
@@ -88,17 +95,32 @@ struct Waiting {
 /// Who waits for what.
 #[derive(Debug, Default)]
 struct Routes {
-    /// By the text of the request's id.
+    /// By the text of the request's id, until it is answered or taken back.
     waiting: HashMap<String, Waiting>,
     stream: Option<mpsc::Sender<Vec<u8>>>,
 }
 
-/// An answer to come.
+impl Routes {
+    /// Those who hear what comes before their answer.
+    fn hearing(&self) -> impl Iterator<Item = &Waiting> {
+        self.waiting.values().filter(|waiting| !waiting.notices.is_closed())
+    }
+}
+
+/// An answer to come; `None` when the client has taken its request back.
 #[derive(Debug)]
 pub(super) struct Awaited {
-    pub(super) answer: oneshot::Receiver<Vec<u8>>,
+    pub(super) answer: oneshot::Receiver<Option<Vec<u8>>>,
     pub(super) notices: mpsc::Receiver<Vec<u8>>,
-    _forgets: Forgets,
+}
+
+/// Why a request isn't asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unasked {
+    /// The server has ended.
+    Ended,
+    /// Another one with its id is in flight.
+    InUse,
 }
 
 /// A request that is taken back when whoever waits for its answer goes away.
@@ -124,19 +146,6 @@ impl Drop for Alone {
     }
 }
 
-/// Forgets a request that nobody waits for any more.
-#[derive(Debug)]
-struct Forgets {
-    routes: Arc<Mutex<Routes>>,
-    id: String,
-}
-
-impl Drop for Forgets {
-    fn drop(&mut self) {
-        locked(&self.routes).waiting.remove(&self.id);
-    }
-}
-
 fn locked(routes: &Mutex<Routes>) -> MutexGuard<'_, Routes> {
     routes.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -144,7 +153,7 @@ fn locked(routes: &Mutex<Routes>) -> MutexGuard<'_, Routes> {
 /// A running MCP server of ours for one client; it ends with this.
 #[derive(Debug)]
 pub(super) struct Server {
-    lines: tokio::sync::Mutex<WriteHalf<DuplexStream>>,
+    lines: mpsc::Sender<Vec<u8>>,
     routes: Arc<Mutex<Routes>>,
     /// Cancelled when the server has ended.
     pub(super) ended: CancellationToken,
@@ -158,13 +167,8 @@ impl Server {
         caller: Caller,
         stop: &CancellationToken,
     ) -> Self {
-        let (ours, theirs) = tokio::io::duplex(BUFFER);
-        let stop = stop.child_token();
-        let ended = CancellationToken::new();
-        let (reader, lines) = tokio::io::split(ours);
-        let routes = Arc::<Mutex<Routes>>::default();
-        tokio::spawn(bring(reader, routes.clone()));
-        let (end, stopped) = (ended.clone().drop_guard(), stop.clone());
+        let (server, theirs) = Self::facing(BUFFER, stop);
+        let (end, stopped) = (server.ended.clone().drop_guard(), server.stop.clone());
         tokio::spawn(async move {
             let streams = tokio::io::split(theirs);
             if let Err(error) = mcp::serve(executor, disclosure, caller, streams, stopped).await {
@@ -172,7 +176,18 @@ impl Server {
             }
             drop(end);
         });
-        Self { lines: tokio::sync::Mutex::new(lines), routes, ended, stop }
+        server
+    }
+
+    /// Our side, and the stream that whoever answers is given.
+    pub(super) fn facing(buffer: usize, stop: &CancellationToken) -> (Self, DuplexStream) {
+        let (ours, theirs) = tokio::io::duplex(buffer);
+        let (reader, writer) = tokio::io::split(ours);
+        let (lines, said) = mpsc::channel(1);
+        let routes = Arc::<Mutex<Routes>>::default();
+        tokio::spawn(hand_over(said, writer));
+        tokio::spawn(bring(reader, routes.clone()));
+        (Self { lines, routes, ended: CancellationToken::new(), stop: stop.child_token() }, theirs)
     }
 
     /// Ends it, whoever still holds it.
@@ -182,27 +197,33 @@ impl Server {
 
     /// The client has taken a request back, so it has no answer.
     pub(super) fn forget(&self, id: &str) {
-        locked(&self.routes).waiting.remove(id);
+        if let Some(waiting) = locked(&self.routes).waiting.remove(id) {
+            // Whoever asked may have gone.
+            let _gone = waiting.answer.send(None);
+        }
     }
 
     /// Hands a message over. False when the server has ended.
     pub(super) async fn say(&self, message: &[u8]) -> bool {
-        let mut line = one_line(message);
-        line.push(b'\n');
-        self.lines.lock().await.write_all(&line).await.is_ok()
+        self.lines.send(one_line(message)).await.is_ok()
     }
 
-    /// Waits for the answer to the request `id`, from before it is said. `None` when another one has that id.
-    pub(super) fn awaits(&self, id: &str, progress_token: Option<serde_json::Value>) -> Option<Awaited> {
+    /// Hands the request `id` over and waits for its answer. Whoever goes away before it is handed over has asked nothing.
+    pub(super) async fn ask(
+        &self,
+        id: &str,
+        progress_token: Option<serde_json::Value>,
+        message: &[u8],
+    ) -> Result<Awaited, Unasked> {
+        let place = self.lines.reserve().await.map_err(|_| Unasked::Ended)?;
         let (answer, answered) = oneshot::channel();
         let (notices, noticed) = mpsc::channel(NOTICES_WAITING);
-        let mut routes = locked(&self.routes);
-        if routes.waiting.contains_key(id) {
-            return None;
-        }
-        routes.waiting.insert(id.to_owned(), Waiting { answer, notices, progress_token });
-        let forgets = Forgets { routes: self.routes.clone(), id: id.to_owned() };
-        Some(Awaited { answer: answered, notices: noticed, _forgets: forgets })
+        match locked(&self.routes).waiting.entry(id.to_owned()) {
+            Entry::Occupied(_) => return Err(Unasked::InUse),
+            Entry::Vacant(free) => free.insert(Waiting { answer, notices, progress_token }),
+        };
+        place.send(one_line(message));
+        Ok(Awaited { answer: answered, notices: noticed })
     }
 
     /// The stream of what belongs to no request; one that was held before ends.
@@ -225,9 +246,21 @@ impl Drop for Server {
     }
 }
 
-/// A message on one line: line ends in it stand between tokens, where blanks mean the same.
+/// A message as a line: line ends in it stand between tokens, where blanks mean the same.
 fn one_line(message: &[u8]) -> Vec<u8> {
-    message.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect()
+    let mut line = Vec::with_capacity(message.len() + 1);
+    line.extend(message.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));
+    line.push(b'\n');
+    line
+}
+
+/// Hands lines over, each to its end: a client that goes away meanwhile leaves no half of one.
+async fn hand_over(mut said: mpsc::Receiver<Vec<u8>>, mut writer: WriteHalf<DuplexStream>) {
+    while let Some(line) = said.recv().await {
+        if writer.write_all(&line).await.is_err() {
+            return;
+        }
+    }
 }
 
 /// The id of a result, by how we write one: a large result isn't read for it.
@@ -246,7 +279,7 @@ async fn bring(reader: ReadHalf<DuplexStream>, routes: Arc<Mutex<Routes>>) {
         if let Some(id) = answered(&line) {
             let waiting = locked(&routes).waiting.remove(id);
             // Whoever asked may have gone.
-            let _gone = waiting.map(|waiting| waiting.answer.send(line));
+            let _gone = waiting.map(|waiting| waiting.answer.send(Some(line)));
             continue;
         }
         let Ok(envelope) = serde_json::from_slice::<Envelope<'_>>(&line) else { continue };
@@ -256,18 +289,18 @@ async fn bring(reader: ReadHalf<DuplexStream>, routes: Arc<Mutex<Routes>>) {
             (None, Some(id)) => {
                 if let Some(waiting) = routes.waiting.remove(&id) {
                     // Whoever asked may have gone.
-                    let _gone = waiting.answer.send(line);
+                    let _gone = waiting.answer.send(Some(line));
                 }
             }
             (Some("notifications/progress"), None) => {
                 let token = Params::of(&envelope).progress_token;
-                let of = routes.waiting.values().find(|waiting| waiting.progress_token == token);
+                let of = routes.hearing().find(|waiting| waiting.progress_token == token);
                 let _full = of.map(|waiting| waiting.notices.try_send(line));
             }
             (Some(_), id) => {
                 // A question belongs to a call: to the only one, or to one of them for want of a stream.
-                let only = routes.waiting.values().next().filter(|_| routes.waiting.len() == 1 && id.is_some());
-                let any = || routes.waiting.values().next().filter(|_| id.is_some());
+                let any = || routes.hearing().next().filter(|_| id.is_some());
+                let only = any().filter(|_| routes.hearing().nth(1).is_none());
                 let stream = routes.stream.as_ref().filter(|stream| !stream.is_closed());
                 let to =
                     only.map(|waiting| &waiting.notices).or(stream).or_else(|| any().map(|waiting| &waiting.notices));
@@ -298,6 +331,32 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn whoever_goes_away_while_a_message_is_handed_over_leaves_no_half_of_it() {
+        use futures::FutureExt as _;
+        let (server, theirs) = Server::facing(4, &CancellationToken::new());
+        let mut lines = Lines::new(tokio::io::BufReader::new(theirs), usize::MAX);
+        // The first is being handed over, the second waits its turn, the third goes away before it has one.
+        let asked = server.ask("1", None, br#"{"id":1,"long":true}"#).await;
+        assert!(asked.is_ok());
+        while server.lines.capacity() == 0 {
+            tokio::task::yield_now().await;
+        }
+        drop(asked);
+        assert!(server.say(br#"{"id":2}"#).await);
+        assert!(server.ask("3", None, br#"{"id":3}"#).now_or_never().is_none());
+        let mut next = async || match lines.next().await {
+            Some(Line::Whole(line)) => String::from_utf8(line.to_vec()).unwrap(),
+            _ => panic!("no line"),
+        };
+        assert_eq!(next().await, r#"{"id":1,"long":true}"#);
+        assert_eq!(next().await, r#"{"id":2}"#);
+        let again = server.ask("3", None, br#"{"again":3}"#).await;
+        assert_eq!(next().await, r#"{"again":3}"#);
+        assert!(again.is_ok(), "its id was never taken");
+        assert_eq!(server.ask("1", None, b"{}").await.err(), Some(Unasked::InUse), "it goes on without its client");
+    }
+
     #[test]
     fn an_id_is_a_text_or_a_whole_number() {
         for (written, id) in [
@@ -315,6 +374,6 @@ mod tests {
 
     #[test]
     fn a_message_on_several_lines_stands_on_one() {
-        assert_eq!(one_line(b"{\r\n\t\"a\": 1\n}"), b"{  \t\"a\": 1 }");
+        assert_eq!(one_line(b"{\r\n\t\"a\": 1\n}"), b"{  \t\"a\": 1 }\n");
     }
 }

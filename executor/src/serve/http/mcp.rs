@@ -1,13 +1,12 @@
 //! MCP over streamable HTTP: sessions of the revisions with initialize, and requests that stand alone (2026-07-28).
 
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
-use axum::extract::{Path, State};
+use axum::extract::{FromRequest as _, Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::stream;
@@ -16,10 +15,12 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::Listening;
-use super::line::{Alone, Awaited, Envelope, Params, Server, id_of};
+use super::answer::{ended, events, json_response, single, streamed};
+use super::line::{Alone, Envelope, Params, Server, Unasked, id_of};
 use super::problem::Problem;
 use crate::core::caller::Caller;
 use crate::core::era::Era;
+use crate::runtime::transport::MESSAGE_MAX;
 use crate::serve::mcp::revisions;
 
 /// Most sessions at the same time.
@@ -75,8 +76,11 @@ impl Sessions {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             self.lock().retain(|_, session| {
-                let used = *session.used.lock().unwrap_or_else(PoisonError::into_inner);
-                !session.server.ended.is_cancelled() && (session.server.is_busy() || used.elapsed() < IDLE_MAX)
+                let mut used = session.used.lock().unwrap_or_else(PoisonError::into_inner);
+                if session.server.is_busy() {
+                    *used = Instant::now();
+                }
+                !session.server.ended.is_cancelled() && used.elapsed() < IDLE_MAX
             });
         }
     }
@@ -89,6 +93,14 @@ fn refused(status: StatusCode, id: Option<&str>, code: i32, message: &str) -> Re
     (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
 }
 
+fn unread(refused: BytesRejection) -> Problem {
+    let why = match refused.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => format!("a message has at most {} MiB", MESSAGE_MAX >> 20),
+        _ => format!("the message did not come whole: {}", refused.body_text()),
+    };
+    Problem::new(refused.status(), why)
+}
+
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
@@ -96,10 +108,9 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 pub(super) async fn post(
     State(listening): State<Listening>,
     asked: Option<Path<String>>,
-    headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
+    request: Request,
 ) -> Result<Response, Problem> {
-    let body = body.map_err(|refused| Problem::new(refused.status(), refused.body_text()))?;
+    let headers = request.headers().clone();
     let agent = listening.access.agent(&headers, asked.as_ref().map(|path| path.0.as_str()))?;
     let caller = listening.caller(&agent)?;
     if !text(&headers, "content-type")
@@ -110,6 +121,8 @@ pub(super) async fn post(
             "a message is sent as `Content-Type: application/json`",
         ));
     }
+    // Read only from somebody who may say something here.
+    let body = Bytes::from_request(request, &()).await.map_err(unread)?;
     let envelope: Envelope<'_> = match serde_json::from_slice(&body) {
         Ok(envelope) if body.trim_ascii_start().starts_with(b"{") => envelope,
         Ok(_) => {
@@ -122,7 +135,9 @@ pub(super) async fn post(
         }
         Err(error) => return Ok(refused(StatusCode::BAD_REQUEST, None, -32700, &format!("not JSON-RPC: {error}"))),
     };
-    let id = match envelope.id.map(|id| id.get()).filter(|id| *id != "null") {
+    // An answer may have none, when the question couldn't be read; a request would never be answered.
+    let may_lack = envelope.method.is_none();
+    let id = match envelope.id.map(|id| id.get()).filter(|id| *id != "null" || !may_lack) {
         None => None,
         Some(written) => match id_of(written) {
             Some(id) => Some(id),
@@ -165,17 +180,15 @@ pub(super) async fn post(
     };
     let token = params.meta.and_then(|meta| meta.progress_token);
     let streams = token.is_some() || session.answers && method == "tools/call";
-    let Some(awaited) = session.server.awaits(id, token) else {
-        return Ok(refused(StatusCode::OK, Some(id), -32600, &format!("the id {id} is that of a request in flight")));
+    let awaited = match session.server.ask(id, token, &body).await {
+        Ok(awaited) => awaited,
+        Err(Unasked::InUse) => {
+            let message = format!("the id {id} is that of a request in flight");
+            return Ok(refused(StatusCode::OK, Some(id), -32600, &message));
+        }
+        Err(Unasked::Ended) => return Err(ended()),
     };
-    if !session.server.say(&body).await {
-        return Err(ended());
-    }
     Ok(if streams { streamed(awaited, session) } else { single(awaited, |_| StatusCode::OK).await })
-}
-
-fn ended() -> Problem {
-    Problem::not_found("the session has ended; initialize again")
 }
 
 /// What headers say must be what the message says, because others on the way decide by the headers.
@@ -223,12 +236,9 @@ async fn alone(
     let server = Server::start(listening.control.executor.clone(), listening.disclosure, caller, &listening.stop);
     let token = params.meta.as_ref().and_then(|meta| meta.progress_token.clone());
     let is_stream = token.is_some() || method == "subscriptions/listen";
-    let Some(awaited) = server.awaits(id, token) else { return ended().into_response() };
     let notices = (method == "subscriptions/listen").then(|| server.stream());
     let server = Alone::new(server, id);
-    if !server.server.say(body).await {
-        return ended().into_response();
-    }
+    let Ok(awaited) = server.server.ask(id, token, body).await else { return ended().into_response() };
     match notices {
         Some(notices) => {
             events(stream::unfold((notices, awaited, server), |(mut notices, mut awaited, server)| async move {
@@ -236,7 +246,7 @@ async fn alone(
                     biased;
                     Some(notice) = notices.recv() => notice,
                     Some(notice) = awaited.notices.recv() => notice,
-                    Ok(answer) = &mut awaited.answer, if !awaited.answer.is_terminated() => answer,
+                    Ok(Some(answer)) = &mut awaited.answer, if !awaited.answer.is_terminated() => answer,
                     else => return None,
                 };
                 Some((message, (notices, awaited, server)))
@@ -279,19 +289,15 @@ async fn begin(
     body: &[u8],
 ) -> Result<Response, Problem> {
     if listening.sessions.lock().len() >= SESSIONS_MAX {
-        let why = format!("{SESSIONS_MAX} sessions are open, which is the most; end one, or try again later");
-        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, why));
+        return Err(full());
     }
     let server = Server::start(listening.control.executor.clone(), listening.disclosure, caller, &listening.stop);
-    let Some(awaited) = server.awaits(id, None) else { return Err(ended()) };
-    if !server.say(body).await {
-        return Err(ended());
-    }
+    let Ok(awaited) = server.ask(id, None, body).await else { return Err(ended()) };
     let answers = params
         .capabilities
         .as_ref()
         .is_some_and(|able| able.contains_key("elicitation") || able.contains_key("sampling"));
-    let Ok(answer) = awaited.answer.await else { return Err(ended()) };
+    let Ok(Some(answer)) = awaited.answer.await else { return Err(ended()) };
     let mut response = json_response(StatusCode::OK, answer.clone());
     if serde_json::from_slice::<Value>(&answer).is_ok_and(|answer| answer.get("result").is_some()) {
         let name = fresh_id()?;
@@ -299,9 +305,19 @@ async fn begin(
             response.headers_mut().insert(SESSION, value);
         }
         let session = Session { agent, server, answers, used: Mutex::new(Instant::now()) };
-        listening.sessions.lock().insert(name, Arc::new(session));
+        let mut sessions = listening.sessions.lock();
+        // Others may have begun meanwhile.
+        if sessions.len() >= SESSIONS_MAX {
+            return Err(full());
+        }
+        sessions.insert(name, Arc::new(session));
     }
     Ok(response)
+}
+
+fn full() -> Problem {
+    let why = format!("{SESSIONS_MAX} sessions are open, which is the most; end one, or try again later");
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, why)
 }
 
 /// A name that nobody can guess.
@@ -342,46 +358,6 @@ pub(super) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn json_response(status: StatusCode, line: Vec<u8>) -> Response {
-    (status, [(header::CONTENT_TYPE, "application/json")], line).into_response()
-}
-
-/// The answer alone.
-async fn single(awaited: Awaited, status: impl Fn(&[u8]) -> StatusCode) -> Response {
-    let Awaited { answer, .. } = awaited;
-    match answer.await {
-        Ok(line) => json_response(status(&line), line),
-        Err(_) => Problem::not_found("there is no answer: the request was taken back, or its session has ended")
-            .into_response(),
-    }
-}
-
-/// What belongs to the request, then its answer. `keeps` lives as long as the stream.
-fn streamed<K: Send + 'static>(awaited: Awaited, keeps: K) -> Response {
-    events(stream::unfold(Some((awaited, keeps)), |state| async move {
-        let (mut awaited, keeps) = state?;
-        tokio::select! {
-            biased;
-            Some(notice) = awaited.notices.recv() => Some((notice, Some((awaited, keeps)))),
-            answer = &mut awaited.answer => Some((answer.ok()?, None)),
-        }
-    }))
-}
-
-/// Messages as server-sent events.
-fn events(messages: impl futures::Stream<Item = Vec<u8>> + Send + 'static) -> Response {
-    use futures::StreamExt as _;
-    let events = messages.map(|line| {
-        let mut event = Vec::with_capacity(line.len() + 32);
-        event.extend_from_slice(b"event: message\ndata: ");
-        event.extend_from_slice(&line);
-        event.extend_from_slice(b"\n\n");
-        Ok::<_, Infallible>(Bytes::from(event))
-    });
-    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
-    (headers, Body::from_stream(events)).into_response()
-}
-
 impl Listening {
     /// Who calls, for an agent that the plan declares.
     fn caller(&self, agent: &str) -> Result<Caller, Problem> {
@@ -391,5 +367,31 @@ impl Listening {
             .check(&self.control.executor.view().snapshot.plan)
             .map_err(|unknown| Problem::not_found(unknown.to_string()))?;
         Ok(caller)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcplan_compiler::plan::LEAD;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_ends_an_hour_after_its_last_use_and_a_stream_is_one() {
+        let (server, _theirs) = Server::facing(64, &CancellationToken::new());
+        let stream = server.stream();
+        let sessions = Arc::<Sessions>::default();
+        let session = Session { agent: LEAD.to_owned(), server, answers: false, used: Mutex::new(Instant::now()) };
+        sessions.lock().insert("a".to_owned(), Arc::new(session));
+        let reaping = tokio::spawn(sessions.clone().reap());
+        tokio::time::sleep(IDLE_MAX * 3).await;
+        assert_eq!(sessions.lock().len(), 1, "its stream is open");
+        drop(stream);
+        tokio::time::sleep(IDLE_MAX - LOOK_EVERY * 2).await;
+        assert_eq!(sessions.lock().len(), 1, "the hour begins when the stream ends");
+        tokio::time::sleep(LOOK_EVERY * 4).await;
+        assert_eq!(sessions.lock().len(), 0);
+        reaping.abort();
     }
 }

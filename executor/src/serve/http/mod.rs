@@ -1,6 +1,7 @@
 //! The HTTP listener: MCP for agents, and for people and programs how the executor is and what happens in it.
 
 mod access;
+mod answer;
 mod line;
 mod mcp;
 mod problem;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::StatusCode;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
@@ -97,6 +99,7 @@ fn router(listening: Listening) -> Router {
         .route("/api/reload", post(runtime::reload))
         .route("/api/mcp/servers/{name}/reconnect", post(runtime::reconnect))
         .fallback(nowhere)
+        .method_not_allowed_fallback(otherwise)
         .layer(middleware::from_fn_with_state(listening.clone(), admitted))
         .layer(DefaultBodyLimit::max(MESSAGE_MAX))
         .with_state(listening)
@@ -104,6 +107,10 @@ fn router(listening: Listening) -> Router {
 
 async fn nowhere() -> Problem {
     Problem::not_found("there is nothing here; MCP is at /mcp")
+}
+
+async fn otherwise() -> Problem {
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this path is asked with another method; `Allow` names those it takes")
 }
 
 /// Refuses what a page of somebody else's made a browser send, wherever it goes.

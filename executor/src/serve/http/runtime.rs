@@ -19,7 +19,7 @@ use crate::event::stream::listen;
 use crate::serve::control::{Answer, ReloadOutcome, Request};
 
 /// How often a silent stream says that it is still there.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// The process is there.
 pub(super) async fn livez() -> &'static str {
