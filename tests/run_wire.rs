@@ -300,3 +300,20 @@ fn an_id_that_is_in_flight_is_refused_and_the_first_call_goes_on() {
     assert_eq!(received(&project, "tools/call").len(), 1);
     client.end();
 }
+
+#[test]
+fn an_id_that_was_taken_back_may_be_used_again_at_once() {
+    let project = with_tools(json!(["never", "echo"]), json!({}), json!({}));
+    let mut client = Client::start(&project, &[]);
+    let call = |tool: &str, arguments: Value| {
+        let params = json!({ "name": format!("mcp__s__{tool}"), "arguments": arguments });
+        json!({ "jsonrpc": "2.0", "id": "again", "method": "tools/call", "params": params }).to_string()
+    };
+    client.line(&call("never", json!({})));
+    client.notify("notifications/cancelled", json!({ "requestId": "again" }));
+    client.line(&call("echo", json!({ "n": 2 })));
+    assert_eq!(client.answer_to(&json!("again"))["result"]["content"][0]["text"], "{\"n\":2}");
+    client.request("ping", json!({}));
+    assert_eq!(client.waiting(), 0, "the first has no answer");
+    client.end();
+}

@@ -28,9 +28,17 @@ const GATHERED_MAX: usize = 32 * 1024;
 /// The calls of one client that are in flight here.
 pub(super) struct Lane {
     handler: Arc<Handler>,
-    calls: FuturesUnordered<BoxFuture<'static, (RequestId, Result<Text, ErrorData>)>>,
+    calls: FuturesUnordered<BoxFuture<'static, Ended>>,
     open: HashMap<RequestId, Open>,
     requests: TaskTracker,
+}
+
+/// A call that has come to its end.
+struct Ended {
+    id: RequestId,
+    /// Cancelled if nobody wants the answer; its id may be that of another call by then.
+    cancel: CancellationToken,
+    answer: Result<Text, ErrorData>,
 }
 
 struct Open {
@@ -71,8 +79,9 @@ impl Lane {
         if self.open.contains_key(id) {
             return Taken::InUse;
         }
-        let asker = Asker { peer: peer.clone(), cancel: CancellationToken::new() };
-        self.open.insert(id.clone(), Open { cancel: asker.cancel.clone(), token: self.requests.token() });
+        let cancel = CancellationToken::new();
+        let asker = Asker { peer: peer.clone(), cancel: cancel.clone() };
+        self.open.insert(id.clone(), Open { cancel: cancel.clone(), token: self.requests.token() });
         let (handler, id) = (self.handler.clone(), id.clone());
         let params = serde_json::from_str::<CallParams>(params);
         let answered = async move {
@@ -85,7 +94,7 @@ impl Lane {
         let guarded = AssertUnwindSafe(answered).catch_unwind().map(|answered| {
             answered.unwrap_or_else(|_| Err(ErrorData::internal_error("mcplan has a fault; its log tells more", None)))
         });
-        self.calls.push(async move { (id, guarded.await) }.boxed());
+        self.calls.push(async move { Ended { id, cancel, answer: guarded.await } }.boxed());
         Taken::Here
     }
 
@@ -99,19 +108,22 @@ impl Lane {
     /// Waits for an answer, and takes all that are there then. Nothing is lost when the future is dropped.
     pub(super) async fn answers(&mut self, batch: &mut Batch) {
         // With none in flight the stream has ended, for now.
-        let Some((id, answer)) = self.calls.next().await else { return std::future::pending().await };
-        self.put(batch, &id, answer);
-        while let Some(Some((id, answer))) = self.calls.next().now_or_never() {
-            self.put(batch, &id, answer);
+        let Some(ended) = self.calls.next().await else { return std::future::pending().await };
+        self.put(batch, ended);
+        while let Some(Some(ended)) = self.calls.next().now_or_never() {
+            self.put(batch, ended);
         }
     }
 
-    fn put(&mut self, batch: &mut Batch, id: &RequestId, answer: Result<Text, ErrorData>) {
-        let Some(open) = self.open.remove(id) else { return };
+    fn put(&mut self, batch: &mut Batch, Ended { id, cancel, answer }: Ended) {
+        if cancel.is_cancelled() {
+            return;
+        }
+        let Some(open) = self.open.remove(&id) else { return };
         batch.tokens.push(open.token);
         match answer {
-            Ok(result) => batch.result(id, super::wire::one_line(result)),
-            Err(error) => batch.error(id, error),
+            Ok(result) => batch.result(&id, super::wire::one_line(result)),
+            Err(error) => batch.error(&id, error),
         }
     }
 }
