@@ -52,7 +52,7 @@ pub(super) struct Handler {
 }
 
 #[derive(Deserialize)]
-struct ListParams {
+pub(super) struct ListParams {
     #[serde(default)]
     cursor: Option<String>,
 }
@@ -124,7 +124,7 @@ impl Handler {
         listed
     }
 
-    async fn list(&self, params: ListParams, stateless: bool) -> Result<Text, ErrorData> {
+    pub(super) async fn list(&self, params: ListParams, stateless: bool) -> Result<Text, ErrorData> {
         self.wait_once().await;
         let listed = self.listed(stateless, params.cursor.is_none());
         let from = match params.cursor.as_deref().map(str::parse::<usize>) {

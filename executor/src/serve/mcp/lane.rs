@@ -1,4 +1,4 @@
-//! Calls that are answered where they are read: polled in the task that reads them, without a task, a queue or a decoded
+//! Calls and lists that are answered where they are read: polled in the task that reads them, without a task, a queue or a decoded
 //! result of their own. That is half of what a call costs us.
 //!
 //! Only for a client with a session, about which nothing has to be asked of rmcp again at each call.
@@ -19,7 +19,8 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::call::{Asker, CallParams};
-use super::handler::Handler;
+use super::handler::{Handler, ListParams};
+use super::wire::TOOLS_LIST;
 use crate::core::results::Text;
 
 /// An answer that is larger than this is written from where it is; smaller ones are gathered.
@@ -39,6 +40,12 @@ struct Ended {
     /// Cancelled if nobody wants the answer; its id may be that of another call by then.
     cancel: CancellationToken,
     answer: Result<Text, ErrorData>,
+}
+
+/// What a client asks for.
+enum Asked {
+    Call(Box<CallParams>),
+    List(ListParams),
 }
 
 struct Open {
@@ -70,8 +77,8 @@ impl Lane {
         Self { handler: Arc::new(handler), calls: FuturesUnordered::new(), open: HashMap::new(), requests }
     }
 
-    /// Takes a `tools/call` in.
-    pub(super) fn take(&mut self, id: &RequestId, params: &str) -> Taken {
+    /// Takes a `tools/call` or a `tools/list` in.
+    pub(super) fn take(&mut self, id: &RequestId, method: &str, params: &str) -> Taken {
         // Whoever names a revision in the request itself is checked by rmcp.
         let Some(peer) = self.handler.client().filter(|_| !params.contains("io.modelcontextprotocol/")) else {
             return Taken::No;
@@ -83,11 +90,17 @@ impl Lane {
         let asker = Asker { peer: peer.clone(), cancel: cancel.clone() };
         self.open.insert(id.clone(), Open { cancel: cancel.clone(), token: self.requests.token() });
         let (handler, id) = (self.handler.clone(), id.clone());
-        let params = serde_json::from_str::<CallParams>(params);
+        let asked = if method == TOOLS_LIST {
+            serde_json::from_str(params).map(Asked::List)
+        } else {
+            serde_json::from_str(params).map(Asked::Call)
+        };
+        let asked = asked.map_err(|error| format!("{method} can't be read: {error}"));
         let answered = async move {
-            match params {
-                Ok(params) => handler.call(params, &asker).await,
-                Err(error) => Err(ErrorData::invalid_params(format!("tools/call can't be read: {error}"), None)),
+            match asked {
+                Ok(Asked::Call(params)) => handler.call(*params, &asker).await,
+                Ok(Asked::List(params)) => handler.list(params, false).await,
+                Err(wrong) => Err(ErrorData::invalid_params(wrong, None)),
             }
         };
         // A fault of ours costs one call and not the session.

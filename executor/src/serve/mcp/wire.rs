@@ -1,5 +1,5 @@
 //! Lines ↔ rmcp's messages. `tools/list` and `tools/call` go in as custom requests, so that their results can go out as
-//! the text they are; calls of a client with a session go by [`Lane`] and never reach rmcp.
+//! the text they are; those of a client with a session go by [`Lane`] and never reach rmcp.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -32,8 +32,8 @@ use crate::runtime::transport::line::{Line, Lines};
 /// What a request of this kind is called on its way through rmcp.
 pub(super) const PASSED: &str = "mcplan/";
 /// Requests whose results are text.
-const METHODS: [&str; 2] = ["tools/list", TOOLS_CALL];
-const TOOLS_CALL: &str = "tools/call";
+const METHODS: [&str; 2] = [TOOLS_LIST, "tools/call"];
+pub(super) const TOOLS_LIST: &str = "tools/list";
 /// Requests whose answers aren't written; until there are fewer, nothing is read. None of them waits for the client.
 const IN_FLIGHT_MAX: usize = 1024;
 /// Said of a message beyond [`MESSAGE_MAX`].
@@ -220,7 +220,7 @@ where
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            match from_client(&line, |id, params| self.lane.take(id, params)) {
+            match from_client(&line, |id, method, params| self.lane.take(id, method, params)) {
                 Ok(None) => {}
                 Ok(Some(message)) => {
                     self.note(&message);
@@ -246,10 +246,10 @@ enum Refused {
     Silently(String),
 }
 
-/// The message of a line; nothing for a call that `take` took in.
+/// The message of a line; nothing for a request that `take` took in.
 fn from_client(
     line: &[u8],
-    take: impl FnOnce(&RequestId, &str) -> Taken,
+    take: impl FnOnce(&RequestId, &str, &str) -> Taken,
 ) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Refused> {
     let refuse = |id: Option<&RequestId>, code, message: String| {
         let id = id.and_then(|id| serde_json::to_value(id).ok()).unwrap_or(Value::Null);
@@ -275,8 +275,8 @@ fn from_client(
         });
     };
     let params = envelope.params.map_or("{}", RawValue::get);
-    if let (TOOLS_CALL, Some(id)) = (method, &envelope.id) {
-        match take(id, params) {
+    if let Some(id) = &envelope.id {
+        match take(id, method, params) {
             Taken::Here => return Ok(None),
             Taken::InUse => return refuse(Some(id), -32600, format!("the id {id} is that of a request in flight")),
             Taken::No => {}

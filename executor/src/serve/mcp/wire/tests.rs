@@ -3,7 +3,7 @@
 use super::*;
 
 fn method(line: &str) -> String {
-    match from_client(line.as_bytes(), |_, _| Taken::No).map(Option::unwrap) {
+    match from_client(line.as_bytes(), |_, _, _| Taken::No).map(Option::unwrap) {
         Ok(JsonRpcMessage::Request(request)) => match request.request {
             ClientRequest::CustomRequest(request) => request.method,
             other => format!("{other:?}").split('(').next().unwrap_or_default().to_owned(),
@@ -24,7 +24,7 @@ fn what_passes_as_text_and_what_rmcp_keeps() {
 
 #[test]
 fn a_line_that_is_no_message_is_answered() {
-    let refused = |line: &str| match from_client(line.as_bytes(), |_, _| Taken::No).unwrap_err() {
+    let refused = |line: &str| match from_client(line.as_bytes(), |_, _, _| Taken::No).unwrap_err() {
         Refused::Answer { id, code, .. } => (id, code),
         silent => panic!("{silent:?}"),
     };
@@ -37,7 +37,7 @@ fn a_line_that_is_no_message_is_answered() {
 #[test]
 fn a_notification_is_never_answered() {
     let bad = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":[]}}"#;
-    assert!(!matches!(from_client(bad.as_bytes(), |_, _| Taken::No), Err(Refused::Answer { .. })));
+    assert!(!matches!(from_client(bad.as_bytes(), |_, _, _| Taken::No), Err(Refused::Answer { .. })));
 }
 
 #[tokio::test]
