@@ -26,7 +26,7 @@ use crate::core::reconcile::{Step, reconcile};
 use crate::core::snapshot::Snapshot;
 use crate::event::Event;
 
-/// How often we look for ended processes that servers left to us; one goes at its second sight.
+/// How often we look for ended processes that servers left to us.
 const REAP_EVERY: Duration = Duration::from_secs(30);
 
 /// A catalog stays for so many times as long as it took to build, and for no longer than this, so that servers that start
@@ -119,11 +119,12 @@ impl Supervisor {
     pub(super) async fn run(mut self, mut inbox: mpsc::Receiver<Message>) {
         let mut reap = tokio::time::interval(REAP_EVERY);
         reap.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut reaper = process::Reaper::default();
         // Whether reports wait for the next view.
         let mut due = false;
         loop {
             tokio::select! {
-                _ = reap.tick() => process::reap(),
+                _ = reap.tick() => reaper.reap(std::time::Instant::now(), |_| true),
                 message = inbox.recv() => match message {
                     Some(Message::Reload(program, reply)) => {
                         let reloaded = self.reload(*program);

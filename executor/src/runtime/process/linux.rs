@@ -20,9 +20,6 @@ use super::{Pipes, Step};
 /// Leaders that live, with their start times: who may own an orphan.
 static LEADERS: Mutex<BTreeMap<i32, u64>> = Mutex::new(BTreeMap::new());
 
-/// Zombies of ours that nobody had waited for when [`reap`] last looked.
-static UNCLAIMED: Mutex<BTreeSet<(i32, u64)>> = Mutex::new(BTreeSet::new());
-
 fn locked<T>(mutex: &'static Mutex<T>) -> std::sync::MutexGuard<'static, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -278,22 +275,35 @@ pub fn sweep(limit: Duration) -> usize {
     }
 }
 
-/// Waits for orphans that ended by themselves, so that no zombie piles up. To be called now and then.
-///
-/// A zombie is taken at its second sight only: the first time its owner, if it has one, may be just about to wait.
-pub fn reap() {
-    let me = getpid().as_raw();
-    let leaders = locked(&LEADERS).clone();
-    let zombies: BTreeSet<(i32, u64)> = all()
-        .into_iter()
-        .filter(|process| process.parent == me && process.is_dead() && !leaders.contains_key(&process.pid))
-        .map(|process| (process.pid, process.started))
-        .collect();
-    let mut unclaimed = locked(&UNCLAIMED);
-    for (pid, _) in zombies.intersection(&unclaimed) {
-        let _ = waitpid(Pid::from_raw(*pid), Some(WaitPidFlag::WNOHANG));
+/// How long a zombie is left to its owner, if it has one, who may be just about to wait.
+const UNCLAIMED: Duration = Duration::from_secs(10);
+
+/// Waits for orphans that ended by themselves, so that no zombie piles up. To be asked now and then.
+#[derive(Debug, Default)]
+pub struct Reaper {
+    /// Zombies that nobody waits for, and since when they are known.
+    unclaimed: BTreeMap<(i32, u64), Instant>,
+}
+
+impl Reaper {
+    /// Takes what has been a zombie for long enough, among those that `is_ours` names.
+    pub fn reap(&mut self, now: Instant, is_ours: impl Fn(i32) -> bool) {
+        let me = getpid().as_raw();
+        let leaders = locked(&LEADERS).clone();
+        let zombies = all().into_iter().filter(|process| {
+            process.parent == me && process.is_dead() && !leaders.contains_key(&process.pid) && is_ours(process.pid)
+        });
+        let before = std::mem::take(&mut self.unclaimed);
+        for zombie in zombies {
+            let name = (zombie.pid, zombie.started);
+            let since = before.get(&name).copied().unwrap_or(now);
+            if now.saturating_duration_since(since) >= UNCLAIMED {
+                let _ = waitpid(Pid::from_raw(zombie.pid), Some(WaitPidFlag::WNOHANG));
+            } else {
+                self.unclaimed.insert(name, since);
+            }
+        }
     }
-    *unclaimed = zombies;
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ use std::time::Duration;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::Instant;
 
-pub use platform::{kill_group, reap, sweep};
+pub use platform::{Reaper, kill_group, sweep};
 pub use stderr::{LINE_MAX, TAIL_MAX, Tail, Throttle, follow};
 
 /// How long a server has after its stdin closed, and after each signal.
