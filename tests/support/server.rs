@@ -142,7 +142,8 @@ impl Server {
     fn log(&self, line: &str) {
         if let Some(path) = self.script["log"].as_str() {
             let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
-            writeln!(file, "{line}").unwrap();
+            // In one piece: servers that start at once write to the same file.
+            file.write_all(format!("{line}\n").as_bytes()).unwrap();
         }
     }
 
