@@ -206,7 +206,8 @@ mod tests {
         executor.settled().await;
         let words: Vec<_> = executor.view().snapshot.health.values().map(|health| health.state.word()).collect();
         assert_eq!(words, ["failed", "failed", "failed", "failed", "parked", "unmet"]);
-        tokio::time::sleep(Duration::from_secs(3600)).await;
+        // Less than it takes to look twice for ended processes, which are those of other tests here.
+        tokio::time::sleep(Duration::from_secs(25)).await;
         executor.shutdown(Instant::now()).await;
     }
 }

@@ -124,7 +124,7 @@ impl Supervisor {
         let mut due = false;
         loop {
             tokio::select! {
-                _ = reap.tick() => reaper.reap(std::time::Instant::now(), |_| true),
+                _ = reap.tick() => reaper.reap(Instant::now().into_std(), |_| true),
                 message = inbox.recv() => match message {
                     Some(Message::Reload(program, reply)) => {
                         let reloaded = self.reload(*program);
