@@ -38,7 +38,11 @@ pub(super) async fn open(address: &str, plan: &Plan, directory: &Path) -> Result
         )));
     }
     let listener = TcpListener::bind(parsed).await;
-    let listener = listener.map_err(|error| CouldNot::new(format!("{address} can't be listened on: {error}")))?;
+    let listener = listener.map_err(|error| {
+        CouldNot::new(format!(
+            "{address} can't be listened on: {error}; name another port with --listen, or end what listens there"
+        ))
+    })?;
     Ok((listener, access))
 }
 
