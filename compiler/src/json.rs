@@ -3,8 +3,10 @@
 //! What a server said is kept byte for byte inside its tokens; only white space between tokens is ours to change.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
+use std::ops::Range;
 
+use memchr::{memchr, memchr2};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -56,7 +58,9 @@ pub fn compact(text: &str) -> String {
     if !text.contains(['\n', '\r', '\t', ' ']) {
         return text.to_owned();
     }
-    Tokens(text).collect()
+    let mut out = String::with_capacity(text.len());
+    out.extend(Tokens(text));
+    out
 }
 
 /// The text with every string in it, keys included, put through `change`. Every other token stays as it is; `None` when
@@ -145,42 +149,6 @@ pub fn map_texts<'a>(text: &str, change: impl Fn(&str) -> Cow<'a, str>) -> Optio
     changed.then_some(out)
 }
 
-/// The first key that stands twice in one object. Readers disagree on which of the two counts, so that what is checked
-/// need not be what a client shows.
-pub fn doubled_key(text: &str) -> Option<String> {
-    // Of each object or list around the token: the keys so far; a list has none.
-    let mut around: Vec<Option<HashSet<Cow<'_, str>>>> = Vec::new();
-    let mut is_key = false;
-    for token in Tokens(text) {
-        match token {
-            "{" => around.push(Some(HashSet::new())),
-            "[" => around.push(None),
-            "}" | "]" => {
-                around.pop();
-            }
-            _ if is_key && token.starts_with('"') => {
-                let key = if token.contains('\\') {
-                    Cow::Owned(serde_json::from_str::<String>(token).ok()?)
-                } else {
-                    Cow::Borrowed(token.trim_matches('"'))
-                };
-                let keys = around.last_mut()?.as_mut()?;
-                if keys.contains(&key) {
-                    return Some(key.into_owned());
-                }
-                keys.insert(key);
-            }
-            _ => {}
-        }
-        is_key = match token {
-            "{" => true,
-            "," => around.last().is_some_and(Option::is_some),
-            _ => false,
-        };
-    }
-    None
-}
-
 /// The tokens of a JSON text: punctuation, strings with their quotes, and runs of anything else.
 struct Tokens<'a>(&'a str);
 
@@ -209,60 +177,164 @@ impl<'a> Iterator for Tokens<'a> {
 /// Bytes of the string literal that `bytes` starts with, quotes included.
 fn string_length(bytes: &[u8]) -> usize {
     let mut at = 1;
-    while at < bytes.len() {
+    while let Some(next) = bytes.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+        at += next;
         match bytes[at] {
-            b'\\' => at += 2,
             b'"' => return at + 1,
-            _ => at += 1,
+            _ => at += 2,
         }
     }
     bytes.len()
 }
 
-/// The same value as text with sorted keys, so that two servers' spellings of one thing are equal.
-///
-/// Numbers are normalised: `1.0`, `1` and `1e0` are one number.
-pub fn canonical(value: &Value) -> String {
-    let mut out = String::new();
-    write_canonical(value, &mut out);
-    out
+/// Why a text has no canonical form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotCanonical {
+    /// This key stands twice in one object. Readers disagree on which of the two counts, so that what is checked need
+    /// not be what a client shows.
+    Doubled(String),
+    /// It is no JSON, nested deeper than 127, or a text or number in it stands for nothing.
+    Unreadable,
 }
 
-fn write_canonical(value: &Value, out: &mut String) {
-    match value {
-        Value::Object(map) => {
-            let mut keys: Vec<_> = map.iter().collect();
-            keys.sort_by_key(|(key, _)| key.as_str());
+/// Deepest nesting that is read, as in serde_json.
+const MAX_DEPTH: usize = 127;
+
+/// The same value with sorted keys and nothing between tokens, so that two servers' spellings of one thing are equal.
+///
+/// Numbers are normalised: `1.0`, `1` and `1e0` are one number.
+///
+/// # Errors
+/// `text` must be JSON, which is checked only as far as it matters here.
+pub fn canonical(text: &str) -> Result<String, NotCanonical> {
+    let mut out = String::with_capacity(text.len());
+    let mut tokens = Tokens(text);
+    let first = tokens.next().ok_or(NotCanonical::Unreadable)?;
+    write_canonical(first, &mut tokens, 0, &mut out)?;
+    if tokens.next().is_some() { Err(NotCanonical::Unreadable) } else { Ok(out) }
+}
+
+/// The canonical form of `value`.
+pub fn canonical_of(value: &Value) -> String {
+    let text = value.to_string();
+    // Nothing can be said of a value that is nested too deep but what it says itself.
+    canonical(&text).unwrap_or(text)
+}
+
+/// Writes the value that begins with `token`, in time and space that grow with its text, as nothing else in it is kept.
+fn write_canonical(token: &str, tokens: &mut Tokens<'_>, depth: usize, out: &mut String) -> Result<(), NotCanonical> {
+    use NotCanonical::Unreadable;
+    if depth >= MAX_DEPTH && matches!(token, "{" | "[") {
+        return Err(Unreadable);
+    }
+    match token {
+        "{" => {
             out.push('{');
-            for (index, (key, value)) in keys.into_iter().enumerate() {
-                if index > 0 {
+            let start = out.len();
+            // Each key and where it stands in `out`, with its value.
+            let mut members: Vec<(Cow<'_, str>, Range<usize>)> = Vec::new();
+            let mut token = tokens.next().ok_or(Unreadable)?;
+            while token != "}" {
+                if !members.is_empty() {
                     out.push(',');
                 }
-                out.push_str(&string(key));
+                let from = out.len();
+                let key = read_string(token)?;
+                match &key {
+                    Cow::Borrowed(_) => out.push_str(token),
+                    Cow::Owned(key) => out.push_str(&string(key)),
+                }
+                if tokens.next() != Some(":") {
+                    return Err(Unreadable);
+                }
                 out.push(':');
-                write_canonical(value, out);
+                write_canonical(tokens.next().ok_or(Unreadable)?, tokens, depth + 1, out)?;
+                members.push((key, from..out.len()));
+                token = match tokens.next().ok_or(Unreadable)? {
+                    "," => tokens.next().ok_or(Unreadable)?,
+                    other => other,
+                };
+            }
+            if !members.is_sorted_by(|(one, _), (next, _)| one < next) {
+                members.sort_by(|(one, _), (other, _)| one.cmp(other));
+                if let Some(pair) = members.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+                    return Err(NotCanonical::Doubled(pair[0].0.to_string()));
+                }
+                let sorted: Vec<_> = members.iter().map(|(_, at)| &out[at.clone()]).collect();
+                let sorted = sorted.join(",");
+                out.truncate(start);
+                out.push_str(&sorted);
             }
             out.push('}');
         }
-        Value::Array(items) => {
+        "[" => {
             out.push('[');
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
+            let start = out.len();
+            let mut token = tokens.next().ok_or(Unreadable)?;
+            while token != "]" {
+                if out.len() > start {
                     out.push(',');
                 }
-                write_canonical(item, out);
+                write_canonical(token, tokens, depth + 1, out)?;
+                token = match tokens.next().ok_or(Unreadable)? {
+                    "," => tokens.next().ok_or(Unreadable)?,
+                    other => other,
+                };
             }
             out.push(']');
         }
-        Value::Number(number) => match number.as_f64() {
-            // Beyond 2^53 a float can't tell neighbours apart, so such an integer keeps its own digits.
-            Some(float) if float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 => {
-                out.push_str(&format!("{}", float as i64));
-            }
-            _ => out.push_str(&number.to_string()),
-        },
-        other => out.push_str(&other.to_string()),
+        "true" | "false" | "null" => out.push_str(token),
+        _ if token.starts_with('"') => write_string(token, out)?,
+        _ => write_number(token, out)?,
     }
+    Ok(())
+}
+
+/// What a string literal stands for.
+fn read_string(token: &str) -> Result<Cow<'_, str>, NotCanonical> {
+    let inner = token.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).ok_or(NotCanonical::Unreadable)?;
+    if !inner.contains('\\') {
+        return Ok(Cow::Borrowed(inner));
+    }
+    serde_json::from_str(token).map(Cow::Owned).map_err(|_| NotCanonical::Unreadable)
+}
+
+fn write_string(token: &str, out: &mut String) -> Result<(), NotCanonical> {
+    if is_only_spelling(token) {
+        out.push_str(token);
+    } else {
+        out.push_str(&string(&read_string(token)?));
+    }
+    Ok(())
+}
+
+/// Whether a string literal has no escape but those of which there is one spelling; `\/` and `\u` have others.
+fn is_only_spelling(token: &str) -> bool {
+    let mut rest = token.as_bytes();
+    while let Some(at) = memchr(b'\\', rest) {
+        match rest.get(at + 1) {
+            None | Some(b'/' | b'u') => return false,
+            Some(_) => rest = &rest[at + 2..],
+        }
+    }
+    true
+}
+
+fn write_number(token: &str, out: &mut String) -> Result<(), NotCanonical> {
+    // Most are short, whole and spelt in the one way.
+    if token.len() < 16 && token.bytes().all(|byte| byte.is_ascii_digit()) {
+        out.push_str(token);
+        return Ok(());
+    }
+    let number: serde_json::Number = serde_json::from_str(token).map_err(|_| NotCanonical::Unreadable)?;
+    match number.as_f64() {
+        // Beyond 2^53 a float can't tell neighbours apart, so such an integer keeps its own digits.
+        Some(float) if float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 => {
+            out.push_str(&format!("{}", float as i64));
+        }
+        _ => out.push_str(&number.to_string()),
+    }
+    Ok(())
 }
 
 /// `text` as a JSON string literal.
@@ -277,7 +349,9 @@ pub fn digest(bytes: &[u8]) -> String {
 
 /// Lower-case hex of `bytes`.
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    const DIGITS: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+    let digit = |value: u8| DIGITS[usize::from(value & 0xf)];
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
 }
 
 /// `value`, which serializes as an object, as JSON text with its own fields sorted and each field's text as it is.
@@ -314,12 +388,37 @@ mod tests {
     }
 
     #[test]
-    fn canonical_ignores_order_and_spelling_of_numbers() {
-        let a: Value = serde_json::from_str(r#"{"b":1.0,"a":[2,3e0]}"#).unwrap();
-        let b: Value = serde_json::from_str(r#"{"a":[2.0,3],"b":1}"#).unwrap();
-        assert_eq!(canonical(&a), canonical(&b));
-        let c: Value = serde_json::from_str(r#"{"a":[3,2],"b":1}"#).unwrap();
-        assert_ne!(canonical(&a), canonical(&c), "order of a list is meaning");
+    fn canonical_ignores_order_and_spelling() {
+        let a = r#"{"b":1.0, "a":[2,3e0], "\u0063":"\u00e9\/\n"}"#;
+        let b = "{\"c\":\"é/\\n\",\"a\":[2.0,3],\"b\":1}";
+        assert_eq!(canonical(a), canonical(b));
+        assert_eq!(canonical(a).unwrap(), "{\"a\":[2,3],\"b\":1,\"c\":\"é/\\n\"}");
+        let c = canonical(r#"{"a":[3,2],"b":1,"c":"é/\n"}"#);
+        assert_ne!(canonical(a), c, "order of a list is meaning");
+        for (number, expected) in [
+            ("-0", "0"),
+            ("1.50", "1.5"),
+            ("1E2", "100"),
+            ("0.1", "0.1"),
+            ("9007199254740993", "9007199254740993"),
+            ("18446744073709551615", "18446744073709551615"),
+            ("1e300", "1e+300"),
+        ] {
+            assert_eq!(canonical(number).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn what_stands_for_nothing_has_no_canonical_form() {
+        for text in ["", "{", "[1", "1e999", r#""\ud800""#, "tru", "{1:2}", "[1] 2", r#"{"a"}"#] {
+            assert_eq!(canonical(text), Err(NotCanonical::Unreadable), "{text}");
+        }
+        let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        assert!(canonical(&nested(127)).is_ok());
+        assert!(serde_json::from_str::<Value>(&nested(127)).is_ok());
+        assert!(canonical(&nested(127).replace("[]", "[1]")).is_ok());
+        assert_eq!(canonical(&nested(128)), Err(NotCanonical::Unreadable));
+        assert!(serde_json::from_str::<Value>(&nested(128)).is_err());
     }
 
     #[test]
@@ -351,7 +450,11 @@ mod tests {
             (r#"{"a":1,"\u0061":2}"#, Some("a")),
             (r#"[1, 2]"#, None),
         ] {
-            assert_eq!(doubled_key(text).as_deref(), expected, "{text}");
+            let doubled = match canonical(text) {
+                Err(NotCanonical::Doubled(key)) => Some(key),
+                _ => None,
+            };
+            assert_eq!(doubled.as_deref(), expected, "{text}");
         }
     }
 
@@ -362,7 +465,7 @@ mod tests {
             compact(text);
             map_strings(text, |said| said.to_owned().into());
             map_texts(text, |said| said.to_owned().into());
-            doubled_key(text);
+            let _unreadable = canonical(text);
         }
     }
 }

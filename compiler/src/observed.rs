@@ -13,7 +13,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::diagnostic::{one_line, shown};
-use crate::json;
+use crate::json::{self, NotCanonical};
 
 /// A server's item: its own text, and what we read of it.
 #[derive(Clone, Debug)]
@@ -82,18 +82,34 @@ impl<T: DeserializeOwned> Entry<T> {
         if compact.len() > ENTRY_MAX_BYTES {
             return Err(EntryError::TooLarge { size: compact.len() });
         }
-        let value: Value = serde_json::from_str(&compact).map_err(|error| EntryError::shape(&error))?;
-        if !value.is_object() {
-            return Err(EntryError::Shape(format!("an object was expected, not {}", kind(&value))));
-        }
-        if let Some(key) = json::doubled_key(&compact) {
-            let key = one_line(&key, 60).into_owned();
-            return Err(EntryError::Shape(format!("the key {} stands twice in one object", json::string(&key))));
-        }
-        let digest = json::digest(json::canonical(&value).as_bytes());
-        let known = serde_json::from_value(value).map_err(|error| EntryError::shape(&error))?;
         let raw = RawValue::from_string(compact).map_err(|error| EntryError::shape(&error))?;
-        Ok(Self { raw, known, digest })
+        if !raw.get().starts_with('{') {
+            return Err(Self::unreadable(&raw));
+        }
+        let canonical = json::canonical(raw.get()).map_err(|why| match why {
+            NotCanonical::Unreadable => Self::unreadable(&raw),
+            NotCanonical::Doubled(key) => {
+                let key = one_line(&key, 60).into_owned();
+                EntryError::Shape(format!("the key {} stands twice in one object", json::string(&key)))
+            }
+        })?;
+        let known = serde_json::from_str(raw.get()).map_err(|_| Self::unreadable(&raw))?;
+        Ok(Self { raw, known, digest: json::digest(canonical.as_bytes()) })
+    }
+
+    /// Why this text can't be read. Most can, so that nothing is kept of them on the way to the entry.
+    fn unreadable(raw: &RawValue) -> EntryError {
+        let value: Value = match serde_json::from_str(raw.get()) {
+            Ok(value) => value,
+            Err(error) => return EntryError::shape(&error),
+        };
+        if !value.is_object() {
+            return EntryError::Shape(format!("an object was expected, not {}", kind(&value)));
+        }
+        match T::deserialize(value) {
+            Ok(_) => EntryError::Shape("it can't be read".to_owned()),
+            Err(error) => EntryError::shape(&error),
+        }
     }
 }
 
@@ -102,6 +118,19 @@ impl<T: DeserializeOwned> Entry<T> {
     pub fn map_strings<'a>(&self, change: impl Fn(&str) -> Cow<'a, str>) -> Option<Self> {
         let text = json::map_strings(self.raw.get(), change)?;
         Self::parse(&text).ok()
+    }
+}
+
+impl Entry<Tool> {
+    /// JSON Schema of the tool's arguments; null where it has none. Read anew each time: it is large, and seldom wanted.
+    pub fn input_schema(&self) -> Value {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Schema {
+            #[serde(default)]
+            input_schema: Value,
+        }
+        serde_json::from_str(self.raw.get()).map_or(Value::Null, |schema: Schema| schema.input_schema)
     }
 }
 
@@ -148,9 +177,6 @@ pub struct Tool {
     /// For the model.
     #[serde(default)]
     pub description: Option<String>,
-    /// JSON Schema of the arguments.
-    #[serde(default)]
-    pub input_schema: Value,
     /// What the server says of the tool's effects.
     #[serde(default)]
     pub annotations: Option<Annotations>,
@@ -187,8 +213,8 @@ impl Tool {
 /// What makes this tool, and it alone, unusable.
 pub fn parse_tool(text: &str) -> Result<Entry<Tool>, EntryError> {
     let entry = Entry::<Tool>::parse(text)?;
-    check_schema(&entry.known.input_schema)?;
     let all: Value = serde_json::from_str(entry.raw.get()).map_err(|error| EntryError::shape(&error))?;
+    check_schema(all.get("inputSchema").unwrap_or(&Value::Null))?;
     check_fields(&all)?;
     Ok(entry)
 }

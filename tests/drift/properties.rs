@@ -138,7 +138,7 @@ fn digests(observed: &Observed) -> BTreeMap<Item, &str> {
 
 /// The changes as text, in an order of their own; the order of keys in a value is not theirs.
 fn told(changes: &[Change]) -> Vec<String> {
-    let text = |value: &Option<Value>| value.as_ref().map(json::canonical);
+    let text = |value: &Option<Value>| value.as_ref().map(json::canonical_of);
     let line = |change: &Change| {
         let Change { item, rule, at, locked, found } = change;
         // Why a tool can't be used is told in a sentence, which quotes the tool as it came.

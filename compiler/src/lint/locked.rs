@@ -215,7 +215,8 @@ impl Locked<'_> {
                     .help(format!("set `mcp.name_limit: {limit}`, or a shorter `mcp.naming`")),
                 );
             }
-            let parameters = tool.known.input_schema.get("properties").and_then(Value::as_object);
+            let schema = tool.input_schema();
+            let parameters = schema.get("properties").and_then(Value::as_object);
             if let Some(name) = parameters.and_then(|all| all.keys().find(|name| !target.takes_parameter(name))) {
                 let (shown, length) = (shown(name), name.chars().count());
                 found.push(
@@ -228,8 +229,7 @@ impl Locked<'_> {
                 );
             }
             if !target.takes_top_level_unions()
-                && let Some(word) =
-                    ["anyOf", "oneOf", "allOf"].iter().find(|word| tool.known.input_schema.get(**word).is_some())
+                && let Some(word) = ["anyOf", "oneOf", "allOf"].iter().find(|word| schema.get(**word).is_some())
             {
                 found.push(
                     Diagnostic::new(

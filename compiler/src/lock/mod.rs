@@ -199,21 +199,26 @@ impl Lock {
             LockError::Broken { reason: one_line(reason, 200).into_owned(), line: error.line(), column: error.column() }
         };
         let at_start = |reason: &str| LockError::Broken { reason: reason.to_owned(), line: 1, column: 1 };
-        if let Some(line) = text.lines().position(|line| line.starts_with("<<<<<<< ")) {
-            let reason = "version control left the marks of a conflict in it".to_owned();
-            return Err(LockError::Broken { reason, line: line + 1, column: 1 });
-        }
-        if !text.trim_start().is_empty() && !text.trim_start().starts_with('{') {
-            return Err(at_start("it is no JSON object"));
-        }
-        let Versioned { lock_version } = serde_json::from_str(text).map_err(broken)?;
-        if lock_version > u64::from(LOCK_VERSION) {
-            return Err(LockError::Newer { found: lock_version });
-        }
-        if lock_version == 0 {
-            return Err(at_start("there is no `lock_version` 0"));
-        }
-        let lock: Self = serde_json::from_str(text).map_err(broken)?;
+        let version = |found: u64| match found {
+            0 => Err(at_start("there is no `lock_version` 0")),
+            _ if found > u64::from(LOCK_VERSION) => Err(LockError::Newer { found }),
+            _ => Ok(()),
+        };
+        // Read once where all is well; only where it isn't, what else could be the reason is looked for.
+        let lock: Self = serde_json::from_str(text).map_err(|error| {
+            if let Some(line) = text.lines().position(|line| line.starts_with("<<<<<<< ")) {
+                let reason = "version control left the marks of a conflict in it".to_owned();
+                return LockError::Broken { reason, line: line + 1, column: 1 };
+            }
+            if !text.trim_start().is_empty() && !text.trim_start().starts_with('{') {
+                return at_start("it is no JSON object");
+            }
+            match serde_json::from_str(text) {
+                Ok(Versioned { lock_version }) => version(lock_version).err().unwrap_or_else(|| broken(error)),
+                Err(error) => broken(error),
+            }
+        })?;
+        version(lock.lock_version.into())?;
         match lock.doubled() {
             Some(what) => Err(at_start(&format!("{what} is in it twice"))),
             None => Ok(lock),
@@ -249,7 +254,7 @@ impl Lock {
             "{{\"catalog\":{{{}}},\"lock_version\":{},\"plan\":{},\"revision\":{},\"sources\":{}}}",
             servers.join(","),
             self.lock_version,
-            json::canonical(&plan),
+            json::canonical_of(&plan),
             self.revision,
             json::text(&self.sources),
         );

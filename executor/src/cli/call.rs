@@ -11,7 +11,7 @@ use tokio::time::{Duration, Instant};
 use super::ask::{self, OneOf};
 use super::project::{Project, Which};
 use super::report::{self, CouldNot, Outcome};
-use super::run::{Trust, or_outcome, program};
+use super::run::{or_outcome, program};
 use super::{anyone, caller, until_signal, with_servers};
 use crate::core::caller::Caller;
 use crate::core::catalog::{Catalog, Listing};
@@ -48,7 +48,7 @@ impl CallCommand {
         if let Some(answer) = until_signal(self.of.ask_any(&project, &self.request(&asked)))?? {
             return self.answered(answer);
         }
-        let program = match or_outcome(program(&project, Trust::Config, Some(project.compile()?)))? {
+        let program = match or_outcome(program(&project, project.compile()?))? {
             Ok(program) => program,
             Err(outcome) => return Ok(outcome),
         };

@@ -150,7 +150,7 @@ impl Project {
     /// # Errors
     /// When it can't be read.
     pub(super) fn compile(&self) -> Result<Compilation, CouldNot> {
-        self.compile_with(self.locked_outputs())
+        self.compile_as(None).map_err(|error| self.unreadable(&error))
     }
 
     /// Compiles the config with nothing of the lock: what its plugins bring isn't known.
@@ -187,13 +187,15 @@ impl Project {
     }
 
     fn compile_with(&self, plugins: Outputs) -> Result<Compilation, CouldNot> {
-        self.compile_text(None, plugins).map_err(|error| {
-            let named = self.named();
-            // The config is read before its profile.
-            CouldNot::new(match (&self.profile, std::fs::File::open(&named[0].1)) {
-                (Some(profile), Ok(_)) => format!("{}, the profile `{profile}`, can't be read: {error}", named[1].0),
-                _ => format!("{} can't be read: {error}", named[0].0),
-            })
+        self.compile_text(None, plugins).map_err(|error| self.unreadable(&error))
+    }
+
+    fn unreadable(&self, error: &ReadError) -> CouldNot {
+        let named = self.named();
+        // The config is read before its profile.
+        CouldNot::new(match (&self.profile, std::fs::File::open(&named[0].1)) {
+            (Some(profile), Ok(_)) => format!("{}, the profile `{profile}`, can't be read: {error}", named[1].0),
+            _ => format!("{} can't be read: {error}", named[0].0),
         })
     }
 
@@ -202,7 +204,9 @@ impl Project {
     /// # Errors
     /// When there is no text and the file can't be read.
     pub(super) fn compile_as(&self, text: Option<&str>) -> Result<Compilation, ReadError> {
-        self.compile_text(text, self.locked_outputs())
+        let alone = self.compile_text(text, Outputs::new())?;
+        // A lock is large; without plugins nothing in it is of interest here.
+        if alone.for_plugins.is_none() { Ok(alone) } else { self.compile_text(text, self.locked_outputs()) }
     }
 
     fn compile_text(&self, text: Option<&str>, plugins: Outputs) -> Result<Compilation, ReadError> {

@@ -10,6 +10,7 @@ use mcplan_compiler::lock::{Lock, Notice};
 use mcplan_compiler::plan::{Budget, Plan};
 use mcplan_compiler::prompt_template::Template;
 use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -25,7 +26,7 @@ use crate::runtime::executor::{Executor, SWEEP};
 use crate::runtime::places::Places;
 use crate::runtime::process;
 use crate::runtime::program::Program;
-use crate::runtime::reload::{Files, Followed, Loaded, follow};
+use crate::runtime::reload::{Began, Files, Followed, Loaded, follow};
 use crate::runtime::signals::Signals;
 use crate::runtime::watcher::{Watcher, Way};
 use crate::serve::control::{self, Control, Identity};
@@ -122,15 +123,24 @@ impl Run {
         process::guard::adopt()?;
         let trust = self.trust();
         let project = if trust == Trust::Frozen { Project::find_locked(which)? } else { Project::find(which)? };
-        let judged = compile(&project, trust).and_then(|compilation| program(&project, trust, compilation));
-        let program = match or_outcome(judged)? {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        // Watched before they are read, so that they need not be read again for what changed between.
+        let watcher = self.watcher(&project, &runtime);
+        let read = read(&project, trust);
+        let program = match or_outcome(read.judged.map(warned))? {
             Ok(program) => program,
             Err(outcome) => return Ok(outcome),
         };
+        let cant = |error| {
+            CouldNot::new(format!("the config's directory can't be watched: {error}; --watch poll does without"))
+        };
+        let mut watcher = watcher.transpose().map_err(cant)?;
+        let may_be_old = watcher.as_mut().map(|watcher| watcher.watch(&read.files)).transpose().map_err(cant)?;
+        let began = Began { serving: program, watcher, may_be_old: may_be_old.unwrap_or_default() };
         let here = std::env::current_dir().ok();
-        let caller = caller(&program.plan, self.agent.as_deref(), self.workspace.as_deref().or(here.as_deref()))?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        let outcome = runtime.block_on(self.serve(project, program, caller));
+        let workspace = self.workspace.as_deref().or(here.as_deref());
+        let caller = caller(&began.serving.plan, self.agent.as_deref(), workspace)?;
+        let outcome = runtime.block_on(self.serve(project, began, caller));
         // A read of stdin that waits in a thread must not keep us.
         runtime.shutdown_background();
         process::sweep(SWEEP.saturating_sub(LAST_ANSWERS));
@@ -145,8 +155,15 @@ impl Run {
         }
     }
 
-    async fn serve(&self, project: Project, program: Program, caller: Caller) -> anyhow::Result<Outcome> {
+    /// What watches the files that are read and looked for in any case, unless nobody wants it.
+    fn watcher(&self, project: &Project, runtime: &Runtime) -> Option<notify::Result<Watcher>> {
+        let _entered = runtime.enter();
+        (!self.no_watch).then(|| Watcher::new(&watched(project, self.trust()), self.watch.into()))
+    }
+
+    async fn serve(&self, project: Project, began: Began, caller: Caller) -> anyhow::Result<Outcome> {
         let mut signals = Signals::new()?;
+        let program = began.serving.clone();
         let identity = self.identity(&project, caller.clone()).into();
         let address = listen::address(self.listen.as_deref(), self.stdio, &program.plan)?;
         let opened = match &address {
@@ -157,7 +174,7 @@ impl Run {
         let (executor, task) = Executor::start(program, Context::of_process(&project.directory));
         let stop = CancellationToken::new();
         let (files, followed) = Files::new();
-        let following = self.follow(&project, &executor, followed)?;
+        let following = self.follow(&project, &executor, began, followed)?;
         let running = Control { executor: executor.clone(), files, identity };
         let http =
             opened.map(|(listener, access)| self.http(listener, access, running.clone(), disclosure)).transpose()?;
@@ -251,20 +268,12 @@ impl Run {
         &self,
         project: &Project,
         executor: &Executor,
+        began: Began,
         followed: Followed,
     ) -> anyhow::Result<tokio::task::JoinHandle<()>> {
-        let project = project.clone();
-        let trust = self.trust();
-        let watcher = if self.no_watch {
-            None
-        } else {
-            Some(Watcher::new(&watched(&project, trust), self.watch.into()).map_err(|error| {
-                CouldNot::new(format!("the config's directory can't be watched: {error}; --watch poll does without"))
-            })?)
-        };
-        let signals = Signals::new()?;
+        let (project, trust, signals) = (project.clone(), self.trust(), Signals::new()?);
         let load = Arc::new(move || load(&project, trust));
-        Ok(tokio::spawn(follow(executor.clone(), watcher, load, signals, followed)))
+        Ok(tokio::spawn(follow(executor.clone(), began, load, signals, followed)))
     }
 }
 
@@ -287,18 +296,33 @@ fn watched(project: &Project, trust: Trust) -> Vec<PathBuf> {
     }
 }
 
-/// What the files of a project say now.
+/// What the files of a project say now, for those who follow them.
 fn load(project: &Project, trust: Trust) -> Loaded {
-    let mut files = watched(project, trust);
-    let judged = compile(project, trust).and_then(|compilation| {
-        files.extend(compilation.iter().flat_map(|compilation| project.files(compilation)));
-        judge(project, trust, compilation)
-    });
+    let Read { judged, files } = read(project, trust);
     let (program, warnings) = match judged {
         Ok((program, warnings)) => (Ok(program), warnings),
         Err(refused) => (Err(refused.to_string()), Vec::new()),
     };
     Loaded { program, files, warnings }
+}
+
+/// What the files of a project say.
+struct Read {
+    judged: Judged,
+    /// Every file that was read or looked for.
+    files: Vec<PathBuf>,
+}
+
+/// A program and what a person should know of it, or why there is none.
+type Judged = Result<(Program, Vec<String>), Refused>;
+
+fn read(project: &Project, trust: Trust) -> Read {
+    let mut files = watched(project, trust);
+    let judged = compile(project, trust).and_then(|compilation| {
+        files.extend(compilation.iter().flat_map(|compilation| project.files(compilation)));
+        judge(project, trust, compilation)
+    });
+    Read { judged, files }
 }
 
 /// Compiles what is to be run: its plugins are asked, and one that fails costs only its own servers. Where the lock
@@ -327,7 +351,7 @@ pub(super) enum Refused {
 
 /// The program of a compilation, with the lock, as far as it still speaks of the plan's servers; and what a person should
 /// know of it: that the lock no longer fits, that a plugin gave nothing.
-fn judge(project: &Project, trust: Trust, compilation: Option<Compilation>) -> Result<(Program, Vec<String>), Refused> {
+fn judge(project: &Project, trust: Trust, compilation: Option<Compilation>) -> Judged {
     let lock = project.read_lock().map_err(|problem| CouldNot::new(problem.to_string()))?;
     let (plan, lock, mut warnings) = match (compilation, lock) {
         (_, None) if trust != Trust::Config => {
@@ -388,11 +412,15 @@ fn nothing_locked(plan: &Plan, lock: &Lock, trust: Trust) -> Option<String> {
         .then(|| format!("{}: the lock knows nothing of {}; {so}", Notice::NotLocked, unknown.join(", ")))
 }
 
-/// The program of a project at start.
-pub(super) fn program(project: &Project, trust: Trust, compilation: Option<Compilation>) -> Result<Program, Refused> {
-    let (program, warnings) = judge(project, trust, compilation)?;
+/// The program of a project, for a command that runs a part of it.
+pub(super) fn program(project: &Project, compilation: Compilation) -> Result<Program, Refused> {
+    judge(project, Trust::Config, Some(compilation)).map(warned)
+}
+
+/// The program, once a person was told of it.
+fn warned((program, warnings): (Program, Vec<String>)) -> Program {
     warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-    Ok(program)
+    program
 }
 
 /// A program, or how the command ends without one; why is printed.

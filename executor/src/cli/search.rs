@@ -52,7 +52,7 @@ impl SearchCommand {
                         "name": tool.exposed,
                         "server": tool.server,
                         "description": tool.entry.known.description,
-                        "inputSchema": tool.entry.known.input_schema,
+                        "inputSchema": tool.entry.input_schema(),
                         "exact": hit.exact,
                         "deferred": tool.deferred,
                     })

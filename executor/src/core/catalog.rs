@@ -370,7 +370,7 @@ fn document(tool: &CatalogTool) -> Document {
         server: tool.server.to_string(),
         title: known.display_title().unwrap_or_default().to_owned(),
         description: known.description.clone().unwrap_or_default(),
-        parameters: parameters(&known.input_schema),
+        parameters: parameters(&tool.entry.input_schema()),
     }
 }
 

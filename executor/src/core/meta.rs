@@ -132,7 +132,7 @@ pub fn search_text(snapshot: &Snapshot, search: &Search, hits: &[&CatalogTool], 
         if !description.is_empty() {
             let _ = writeln!(out, "{description}");
         }
-        let _ = writeln!(out, "input schema: {}", bounded_schema(&known.input_schema));
+        let _ = writeln!(out, "input schema: {}", bounded_schema(&tool.entry.input_schema()));
     }
     let how = match mode {
         Disclosure::Promote => {

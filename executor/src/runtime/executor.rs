@@ -1,7 +1,7 @@
 //! A running plan, as everyone else holds it: look at the view, call, reload, shut down.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mcplan_compiler::name::ServerName;
@@ -26,8 +26,6 @@ pub const SWEEP: Duration = Duration::from_millis(500);
 /// A running plan. Clones are handles to the same one.
 #[derive(Clone, Debug)]
 pub struct Executor {
-    /// Until somebody follows the files.
-    began_with: Arc<Mutex<Option<Program>>>,
     pub(super) views: watch::Receiver<Arc<View>>,
     pub(super) messages: mpsc::Sender<Message>,
 }
@@ -84,16 +82,10 @@ impl Executor {
     ///
     /// The task ends when it is shut down or the last handle is gone; await it after [`Executor::shutdown`].
     pub fn start(program: Program, context: Context) -> (Self, JoinHandle<()>) {
-        let began_with = Arc::new(Mutex::new(Some(program.clone())));
         let (supervisor, views) = Supervisor::start(program, Arc::new(context));
         let (messages, inbox) = mpsc::channel(64);
         let task = tokio::spawn(supervisor.run(inbox));
-        (Self { began_with, views, messages }, task)
-    }
-
-    /// The program that it was started with, for the one who follows the files from there on.
-    pub(super) fn began_with(&self) -> Option<Program> {
-        self.began_with.lock().unwrap_or_else(PoisonError::into_inner).take()
+        (Self { views, messages }, task)
     }
 
     /// What there is at this moment.

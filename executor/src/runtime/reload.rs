@@ -93,23 +93,21 @@ impl Files {
     }
 }
 
-/// Follows the files of a program until nothing can change any more; without a watcher they are read when somebody asks
-/// for it, or on SIGHUP.
-pub async fn follow(
-    executor: Executor,
-    mut watcher: Option<Watcher>,
-    load: Load,
-    mut signals: Signals,
-    mut followed: Followed,
-) {
-    let began_with = executor.began_with();
-    let is_locked = began_with.as_ref().is_some_and(|program| program.baseline.is_some());
-    // A lock is large, and nobody waits for its digest.
-    let digested = tokio::task::spawn_blocking(move || began_with.as_ref().map(digest));
-    let serving = digested.await.ok().flatten().unwrap_or_default();
-    let mut judged = Judged { serving, rejected: followed.rejected, is_locked };
-    // Something may have changed between the first reading and the watch.
-    let mut look = watcher.is_some();
+/// What [`follow`] begins with.
+pub struct Began {
+    /// What the files said, and what serves.
+    pub serving: Program,
+    /// Watches them since before they were read; without one they are read when somebody asks for it, or on SIGHUP.
+    pub watcher: Option<Watcher>,
+    /// Whether some of them are watched only since they were read, so that they may have changed between.
+    pub may_be_old: bool,
+}
+
+/// Follows the files of a program until nothing can change any more.
+pub async fn follow(executor: Executor, began: Began, load: Load, mut signals: Signals, mut followed: Followed) {
+    let Began { serving, mut watcher, may_be_old } = began;
+    let mut judged = Judged { serving, rejected: followed.rejected };
+    let mut look = may_be_old;
     let mut reply: Option<oneshot::Sender<Judgement>> = None;
     loop {
         if look {
@@ -161,9 +159,7 @@ async fn read_and_watch(load: &Load, mut watcher: Option<&mut Watcher>) -> Loade
 
 /// What was decided last.
 struct Judged {
-    serving: String,
-    /// Whether what serves has a lock.
-    is_locked: bool,
+    serving: Program,
     rejected: watch::Sender<Option<Rejected>>,
 }
 
@@ -177,8 +173,7 @@ impl Judged {
             Ok(program) => program,
             Err(report) => return self.reject(report),
         };
-        let digest = digest(&program);
-        if self.serving == digest {
+        if digest(&self.serving) == digest(&program) {
             self.forget();
             return Judgement::Unchanged;
         }
@@ -187,11 +182,11 @@ impl Judged {
             return self.reject(report);
         }
         self.forget();
-        let is_locked = program.baseline.is_some();
-        match executor.reload(program).await {
+        match executor.reload(program.clone()).await {
             Some(reloaded) => {
-                self.serving = digest;
-                if std::mem::replace(&mut self.is_locked, is_locked) && !is_locked {
+                let is_locked = program.baseline.is_some();
+                let before = std::mem::replace(&mut self.serving, program);
+                if before.baseline.is_some() && !is_locked {
                     tracing::warn!(
                         "{}: there is no lock any more, so nothing that servers say counts as drift",
                         Notice::Gone

@@ -83,7 +83,7 @@ fn or_null(value: Option<&Value>) -> &Value {
 pub(super) fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
     match (a, b) {
         (None, None) => true,
-        (Some(a), Some(b)) => a == b || json::canonical(a) == json::canonical(b),
+        (Some(a), Some(b)) => a == b || json::canonical_of(a) == json::canonical_of(b),
         _ => false,
     }
 }
@@ -181,7 +181,7 @@ fn arguments(at: &str, locked: Option<&Value>, found: Option<&Value>, notes: &mu
     };
     let required = |argument: &Map<String, Value>| argument.get("required") == Some(&Value::Bool(true));
     let whole = |argument: &Map<String, Value>| Value::Object(argument.clone());
-    let pairs = pair(&was, &is, |(_, argument)| json::canonical(&whole(argument)), |(name, _)| *name);
+    let pairs = pair(&was, &is, |(_, argument)| json::canonical_of(&whole(argument)), |(name, _)| *name);
     for ((_, was), (index, (_, is))) in pairs.changed {
         each_difference(&below(at, &index.to_string()), was, is, notes, |key, at, locked, found, notes| {
             let rule = match (key, required(was), required(is)) {

@@ -251,13 +251,14 @@ fn enumeration(side: Side, at: &str, was: Option<&Vec<&Value>>, is: Option<&Vec<
     let before = notes.len();
     match (was, is) {
         (Some(was), Some(is)) => {
-            let texts = |values: &[&Value]| values.iter().map(|value| json::canonical(value)).collect::<BTreeSet<_>>();
+            let texts =
+                |values: &[&Value]| values.iter().map(|value| json::canonical_of(value)).collect::<BTreeSet<_>>();
             let (was_texts, is_texts) = (texts(was), texts(is));
             let removed = if side == Side::Input { Rule::EnumValueRemoved } else { Rule::OutputNarrowed };
-            for value in was.iter().filter(|value| !is_texts.contains(&json::canonical(value))) {
+            for value in was.iter().filter(|value| !is_texts.contains(&json::canonical_of(value))) {
                 note(notes, removed, at, Some(value), None);
             }
-            for value in is.iter().filter(|value| !was_texts.contains(&json::canonical(value))) {
+            for value in is.iter().filter(|value| !was_texts.contains(&json::canonical_of(value))) {
                 note(notes, Rule::EnumValueAdded, at, None, Some(value));
             }
         }
@@ -309,7 +310,7 @@ fn branches(side: Side, at: &str, was: &[Value], is: &[Value], notes: &mut Vec<N
         let kinds = branch.get("type").map(|kind| type_set(Some(kind)));
         kinds.flatten().map(|kinds| kinds.into_iter().map(str::to_owned).collect::<Vec<_>>())
     };
-    let pairs = pair(was, is, json::canonical, kinds);
+    let pairs = pair(was, is, json::canonical_of, kinds);
     for (was, (index, is)) in pairs.changed {
         schema(side, &below(at, &index.to_string()), was, is, notes);
     }

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::project::{Project, Which};
 use super::report::{self, CouldNot, Outcome};
-use super::run::{Trust, or_outcome, program};
+use super::run::{or_outcome, program};
 use super::{everywhere, snapshot, with_servers};
 use crate::core::caller::Caller;
 use crate::core::prompt::Rendered;
@@ -65,7 +65,7 @@ struct Cost {
 impl Doctor {
     pub(super) fn run(&self, which: &Which) -> anyhow::Result<Outcome> {
         let project = Project::find(which)?;
-        let program = match or_outcome(program(&project, Trust::Config, Some(project.compile()?)))? {
+        let program = match or_outcome(program(&project, project.compile()?))? {
             Ok(program) => program,
             Err(outcome) => return Ok(outcome),
         };

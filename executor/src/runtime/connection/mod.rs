@@ -203,7 +203,7 @@ impl Inner {
         let Some(mirror) = &self.mirror else { return };
         let mut tools = HashMap::new();
         let quarantined = &mut observed.quarantined;
-        observed.tools.retain(|tool| match mirror::mirrored(&tool.known.input_schema) {
+        observed.tools.retain(|tool| match mirror::mirrored(&tool.input_schema()) {
             Ok(mirrored) => {
                 tools.insert(tool.known.name.clone(), mirrored);
                 true
