@@ -146,3 +146,29 @@ fn an_interrupted_lock_or_call_leaves_nothing() {
         assert!(!lives(pid), "{command:?}");
     }
 }
+
+/// What only the start needs, of which there is much, doesn't stay resident: a second later both processes have let go
+/// of most of their code, and serve on.
+#[test]
+fn what_the_start_needed_is_given_back() {
+    let server =
+        json!({ "name": "h", "command": env!("CARGO_BIN_EXE_mcplan"), "args": ["demo-server"], "defer": false });
+    let project = Project::new(&config(&[server], json!({})));
+    let mut client = Client::spawn(project.command(&["run", "--stdio"]), support::client::Era::Session);
+    client.initialize("2025-11-25");
+    assert_eq!(client.text("mcp__h__echo", json!({ "text": "up" })), "up");
+    let guard = client.pid();
+    for pid in [guard, executor(guard).as_raw()] {
+        let field = |name: &str| -> u64 {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            line.trim().trim_end_matches(" kB").parse().unwrap()
+        };
+        let (began, most) = (std::time::Instant::now(), field("VmHWM:"));
+        while field("RssFile:") > most / 2 {
+            assert!(began.elapsed().as_secs() < 20, "{} kB of {most} kB", field("RssFile:"));
+            std::thread::yield_now();
+        }
+    }
+    assert_eq!(client.text("mcp__h__echo", json!({ "text": "still up" })), "still up");
+}

@@ -4,6 +4,7 @@ pub mod connection;
 pub mod environment;
 pub mod executor;
 mod flights;
+mod memory;
 pub mod observe;
 mod outcome;
 pub mod places;

@@ -7,9 +7,10 @@ use std::time::Duration;
 use mcplan_compiler::json;
 use mcplan_compiler::lock::Notice;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::executor::Executor;
+use super::memory;
 use super::program::Program;
 use super::signals::Signals;
 use super::supervisor::Reloaded;
@@ -18,6 +19,8 @@ use crate::event::Event;
 
 /// How long reading may take; each plugin has ten seconds of it.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long after a reading what only reading needs is given back: starting servers and answering who waited comes first.
+const REST: Duration = Duration::from_secs(1);
 const STUCK: &str = "error: the files could not be read within 60 s\n  = help: one of them is a pipe to which nobody writes, or lies where nothing answers, as on a network mount that is gone";
 
 /// What the files say at one moment.
@@ -109,10 +112,12 @@ pub async fn follow(executor: Executor, began: Began, load: Load, mut signals: S
     let mut judged = Judged { serving, rejected: followed.rejected };
     let mut look = may_be_old;
     let mut reply: Option<oneshot::Sender<Judgement>> = None;
+    tokio::spawn(rest());
     loop {
         if look {
             let loaded = read_and_watch(&load, watcher.as_mut()).await;
             let judgement = judged.judge(&executor, loaded).await;
+            tokio::spawn(rest());
             // Whoever asked may have gone.
             let _unheard = reply.take().map(|reply| reply.send(judgement));
         }
@@ -132,6 +137,11 @@ pub async fn follow(executor: Executor, began: Began, load: Load, mut signals: S
             }
         }
     }
+}
+
+async fn rest() {
+    sleep(REST).await;
+    memory::give_back();
 }
 
 /// Reads the files, and again as long as some of them have been watched only since.

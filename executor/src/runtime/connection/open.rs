@@ -70,7 +70,7 @@ pub async fn connect_unless(
     let way = match &opened {
         Opened::Stdio { command, args, env, cwd } => {
             let resolved = Resolved { command, args, env, cwd };
-            Way::Process(command_of(server, context, &mask, &resolved)?)
+            Way::Process(Arc::new(command_of(server, context, &mask, &resolved)?))
         }
         Opened::Http { url, headers } => {
             let url = parsed(server, url)?;
@@ -123,7 +123,7 @@ pub fn program(server: &Server, context: &Context) -> Result<Option<String>, Con
 
 /// How a server is reached.
 enum Way {
-    Process(process::Command),
+    Process(Arc<process::Command>),
     Remote(Url, Requests),
 }
 
@@ -136,8 +136,8 @@ impl Way {
     }
 }
 
-async fn over_process(trial: &Trial<'_>, command: &process::Command, attempt: &Attempt) -> Tried {
-    let (child, pipes) = process::spawn(command).map_err(|error| ConnectError::Spawn {
+async fn over_process(trial: &Trial<'_>, command: &Arc<process::Command>, attempt: &Attempt) -> Tried {
+    let (child, pipes) = process::spawn(command).await.map_err(|error| ConnectError::Spawn {
         server: trial.server.name.clone(),
         cause: trial.mask.apply(&error.to_string()).into_owned(),
     })?;

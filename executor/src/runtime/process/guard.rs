@@ -70,6 +70,7 @@ fn own_program() -> std::io::Result<std::path::PathBuf> {
 mod linux {
     use super::{ExitCode, GuardGone, OsString};
     use crate::runtime::environment::GUARD;
+    use crate::runtime::memory;
     use nix::sys::prctl;
     use nix::sys::signal::{SigSet, Signal, kill};
     use nix::sys::signalfd::SignalFd;
@@ -105,6 +106,7 @@ mod linux {
             executor.process_group(0);
         }
         let pid = executor.spawn()?.id();
+        memory::give_back();
         let executor = Pid::from_raw(i32::try_from(pid).map_err(std::io::Error::other)?);
         let status = watch(&signals, executor, apart)?;
         after(pid);

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
@@ -152,7 +152,14 @@ fn spawning() -> MutexGuard<'static, ()> {
 ///
 /// # Errors
 /// The system's.
-pub fn spawn(command: &Command) -> std::io::Result<(Child, Pipes)> {
+pub async fn spawn(command: &Arc<Command>) -> std::io::Result<(Child, Pipes)> {
+    let command = command.clone();
+    // The thread that starts a process stands still until its program runs, which takes a while where every core has
+    // something to do. Calls and lists go on meanwhile.
+    tokio::task::spawn_blocking(move || spawn_and_wait(&command)).await.map_err(std::io::Error::other)?
+}
+
+fn spawn_and_wait(command: &Command) -> std::io::Result<(Child, Pipes)> {
     let mut builder = tokio::process::Command::new(&command.program);
     builder
         .args(&command.args)

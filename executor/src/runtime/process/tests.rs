@@ -12,7 +12,7 @@ fn shell(script: &str) -> (Child, Lines<BufReader<ChildStdout>>, ChildStdin) {
         environment: BTreeMap::from([("PATH".to_owned(), path)]),
         directory: PathBuf::from("/"),
     };
-    let (child, pipes) = spawn(&command).unwrap();
+    let (child, pipes) = spawn_and_wait(&command).unwrap();
     (child, BufReader::new(pipes.stdout).lines(), pipes.stdin)
 }
 
