@@ -106,6 +106,10 @@ impl Remote {
         Self { shared, address, _runtime: runtime }
     }
 
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
     /// A server entry; `more` is merged into it.
     pub fn entry(&self, name: &str, more: Value) -> Value {
         let kind = self.shared.kind;

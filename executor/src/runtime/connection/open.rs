@@ -76,8 +76,8 @@ pub async fn connect_unless(
             let url = parsed(server, url)?;
             let clients = context.clients(terms)?;
             let is_websocket = server.launch.kind() == TransportKind::Websocket;
-            let client = if is_websocket { clients.switching } else { clients.any };
-            Way::Remote(url, Requests::new(client, headers)?)
+            let client = if is_websocket { clients.switching() } else { clients.any() };
+            Way::Remote(url, Requests::new(client.map_err(|cause| ConnectError::Tls { cause })?, headers)?)
         }
     };
     let seconds = server.limits.timeout_seconds;
