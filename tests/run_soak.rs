@@ -314,3 +314,20 @@ fn nothing_is_left_of_servers_that_are_gone() {
         stage.end();
     }
 }
+
+/// The same of servers that never were connected, because they don't answer what they are asked first.
+#[test]
+fn nothing_is_left_of_servers_that_never_came_up() {
+    for method in ["server/discover", "initialize", "notifications/initialized", "tools/list"] {
+        for fault in [json!("hang"), json!({ "progress_then_nothing": [1, 1] })] {
+            let short = json!({ "timeout_seconds": 1, "request_timeout_seconds": 1 });
+            let stage = Stage::bare(&WAYS, &json!({ method: fault }), &short);
+            let bare = Figures::of(&stage);
+            stage.fill();
+            stage.clear();
+            let left = Figures::becomes(&stage, |now| now.is_exactly(&bare));
+            assert!(left.is_ok(), "{method} {fault}: {bare:?} became {left:?}");
+            stage.end();
+        }
+    }
+}

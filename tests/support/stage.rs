@@ -62,15 +62,16 @@ impl Stage {
         self.holds(&self.servers);
     }
 
-    /// Has none any more, and waits until all are gone.
+    /// Has none any more.
     pub fn clear(&self) {
         self.holds(&[]);
     }
 
+    /// A server that can't be connected is taken in too.
     fn holds(&self, servers: &[Value]) {
         self.project.replace("config.yml", &config(servers, json!({})));
         let ran = self.project.run(&["reload"]);
-        assert_eq!(ran.code, 0, "{ran:?}\n{}", self.client.log());
+        assert_ne!(ran.code, 2, "{ran:?}\n{}", self.client.log());
     }
 
     /// Writes the config again: with these further keys of the file, and so that a server is another one than before.
