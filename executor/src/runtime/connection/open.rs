@@ -31,7 +31,7 @@ use crate::runtime::transport::websocket::Websocket;
 /// Connects `server` and asks what it has, all within its `timeout_seconds`; the clock starts here.
 ///
 /// `events` gets what happens on the connection afterwards, and lines of stderr from the start. When it is full,
-/// stderr and noise are left out, the rest waits.
+/// stderr and noise are left out and counted, the rest waits.
 ///
 /// # Errors
 /// Why it isn't connected. Nothing of a process is left then.
@@ -174,7 +174,9 @@ fn reporter(trial: &Trial<'_>, noise: fn(String) -> Event) -> Box<dyn FnMut(Odd)
                 mask.apply_excerpt(&start)
             )),
         };
-        let _ = events.try_send(event);
+        if events.try_send(event).is_err() {
+            throttle.put_back(left_out + 1);
+        }
     })
 }
 
