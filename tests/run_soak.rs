@@ -77,8 +77,8 @@ fn faults() -> Vec<Value> {
         json!({ "flood": ["notifications/progress", 100] }),
         json!({ "progress": [20, 10] }),
         json!({ "progress_then_nothing": [20, 10] }),
-        json!({ "ask": "elicitation/create" }),
-        json!({ "ask": "no/such" }),
+        json!({ "ask": ["elicitation/create", { "message": "who?", "requestedSchema": { "type": "object" } }] }),
+        json!({ "ask": ["no/such", {}] }),
     ]);
     faults.extend([400, 401, 404, 500, 503].map(|status| json!({ "status": [status, "told so"] })));
     faults

@@ -182,7 +182,7 @@ impl Shared {
                     Ok(())
                 }
                 Act::Reply(id, reply) => {
-                    let result = fault::text_result(&reply.await.unwrap_or_default().to_string());
+                    let result = fault::text_result(&fault::reply_text(&reply.await.unwrap_or_default()));
                     let answer = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#);
                     say.send(Piece::Whole(answer.into_bytes()))
                 }
