@@ -124,3 +124,21 @@ fn a_server_that_announces_a_change_after_every_list_is_read_ever_more_slowly() 
     client.text("mcp__s__pid", json!({}));
     client.end();
 }
+
+/// However fast a server writes to stderr: each line is in the log, or among those that are told to be left out.
+#[test]
+fn every_line_of_stderr_is_logged_or_counted() {
+    let project = Project::new("");
+    let flood: Vec<_> = (0..5000).map(|number| format!("flood {number}")).collect();
+    let server = scripted("s", &json!({ "tools": ["x"], "stderr": flood.join("\n") }), eager(json!({})));
+    project.write("config.yml", &config(&[server], json!({})));
+    let client = Client::start(&project, &[]);
+    // Told though the server goes on and says nothing more.
+    client.logged("left out)", 0);
+    let log = client.end();
+    let lines = log.lines().filter(|line| line.contains("flood ")).count();
+    let left_out = log.lines().filter_map(|line| line.split_once(" left out)")?.0.rsplit_once('(')?.1.split_once(' '));
+    let left_out: usize = left_out.map(|(number, _)| number.parse::<usize>().unwrap()).sum();
+    assert!(lines <= 200, "{lines}");
+    assert_eq!(lines + left_out, 5000, "{log}");
+}

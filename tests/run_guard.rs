@@ -5,11 +5,11 @@
 
 mod support;
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
-use support::client::Client;
-use support::{Project, config, mcplan};
+use support::client::{Client, Era};
+use support::{Project, config, mcplan, release};
 
 /// Leaves the group, loses its parents, lets go of every pipe, ignores all that can be ignored; then serves.
 const HOSTILE: &str = r#"
@@ -33,7 +33,7 @@ fn hostile_by(start: impl FnOnce(&mut std::process::Command)) -> (Project, Clien
     project.write("pids", "");
     let mut command = project.command(&["run", "--stdio"]);
     start(&mut command);
-    let mut client = Client::spawn(command, support::client::Era::Session);
+    let mut client = Client::spawn(command, Era::Session);
     client.initialize("2025-11-25");
     assert_eq!(client.text("mcp__h__echo", json!({ "text": "up" })), "up");
     let pids: Vec<_> = project.read("pids").lines().map(|line| line.parse().unwrap()).collect();
@@ -171,4 +171,157 @@ fn what_the_start_needed_is_given_back() {
         }
     }
     assert_eq!(client.text("mcp__h__echo", json!({ "text": "still up" })), "still up");
+}
+
+/// With and without a guard.
+const BOTH: [&[&str]; 2] = [&[], &["--no-guard"]];
+
+/// Starts it and sends it a signal at once. Nobody can be safe before their own first instruction, so it is blocked until
+/// then by who starts it.
+fn struck(project: &Project, args: &[&str], signal: Signal) -> Client {
+    let held = SigSet::from(signal);
+    held.thread_block().unwrap();
+    let client = Client::connect(project, args, Era::Session);
+    client.signal(signal);
+    held.thread_unblock().unwrap();
+    client
+}
+
+#[test]
+fn a_hangup_at_the_very_start_is_no_end() {
+    let project = Project::new(&config(&[support::demo("d", &["--group", "text"], json!({}))], json!({})));
+    for args in [BOTH; 12].concat() {
+        let mut client = struck(&project, args, Signal::SIGHUP);
+        client.initialize("2025-11-25");
+        assert!(!client.names().is_empty());
+        client.end();
+    }
+}
+
+/// From the first line of `main` on, and all the way until it serves.
+#[test]
+fn hangups_while_it_starts_are_no_end() {
+    let project = Project::new(&config(&[support::demo("d", &["--group", "text"], json!({}))], json!({})));
+    for args in [BOTH; 4].concat() {
+        let mut client = Client::connect(&project, args, Era::Session);
+        let pid = client.pid();
+        while !takes(pid, Signal::SIGHUP) {}
+        let serves = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !serves.load(std::sync::atomic::Ordering::Relaxed) {
+                    // One that has ended is noticed by who waits for its answer.
+                    let _gone = kill(Pid::from_raw(pid), Signal::SIGHUP);
+                    std::thread::yield_now();
+                }
+            });
+            let answered = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| client.initialize("2025-11-25")));
+            serves.store(true, std::sync::atomic::Ordering::Relaxed);
+            answered.unwrap();
+        });
+        assert!(!client.names().is_empty());
+        client.end();
+    }
+}
+
+/// Whether a signal is blocked or has a handler.
+fn takes(pid: i32, signal: Signal) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let (blocked, caught) = (mask(&status, "SigBlk"), mask(&status, "SigCgt"));
+    (blocked | caught) & (1 << (signal as i32 - 1)) != 0
+}
+
+fn mask(status: &str, name: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":")).unwrap();
+    // Those from 32 on are the C library's own.
+    u64::from_str_radix(line.trim(), 16).unwrap() & 0x7fff_ffff
+}
+
+#[test]
+fn sigterm_at_the_very_start_is_a_clean_end() {
+    let project = Project::new(&config(&[support::demo("d", &[], json!({}))], json!({})));
+    for args in [BOTH; 6].concat() {
+        let client = struck(&project, args, Signal::SIGTERM);
+        let (status, log) = client.ended();
+        assert!(status.success(), "{status}\n{log}");
+    }
+}
+
+/// A config whose plugin says when it runs, and ends when it is let go.
+fn with_plugin(project: &Project, more: Value) -> String {
+    let plugin = "echo $$$$ >began; cat let-go >/dev/null; grep Sig /proc/self/status >plugin; echo '{\"servers\":[]}'";
+    let mut keys = json!({ "plugins": [{ "name": "p", "command": ["sh", "-c", plugin] }] });
+    keys.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    for pipe in ["began", "let-go"] {
+        if !project.has(pipe) {
+            project.pipe(pipe);
+        }
+    }
+    config(&[], keys)
+}
+
+/// What is said on a named pipe.
+fn heard(project: &Project, pipe: &str) -> String {
+    let (path, (sender, said)) = (project.path(pipe), std::sync::mpsc::channel());
+    std::thread::spawn(move || sender.send(std::fs::read_to_string(path)));
+    said.recv_timeout(support::DEADLINE).unwrap_or_else(|_| panic!("nothing on {pipe}")).unwrap()
+}
+
+#[test]
+fn a_hangup_while_the_files_are_read_has_them_read_again() {
+    for args in BOTH {
+        let project = Project::new("");
+        project.write("config.yml", &with_plugin(&project, json!({})));
+        let mut client = Client::connect(&project, &[args, &["--no-watch"]].concat(), Era::Session);
+        heard(&project, "began");
+        client.signal(Signal::SIGHUP);
+        release(&project.path("let-go"));
+        // Nobody watches, so this is for the signal alone.
+        heard(&project, "began");
+        release(&project.path("let-go"));
+        client.initialize("2025-11-25");
+        client.end();
+    }
+}
+
+#[test]
+fn sigterm_while_the_files_are_read_is_a_clean_end() {
+    for args in BOTH {
+        let project = Project::new("");
+        project.write("config.yml", &with_plugin(&project, json!({})));
+        let client = Client::connect(&project, args, Era::Session);
+        let plugin = heard(&project, "began").trim().parse().unwrap();
+        client.signal(Signal::SIGTERM);
+        let (status, log) = client.ended();
+        assert!(status.success(), "{status}\n{log}");
+        assert!(!lives(plugin));
+    }
+}
+
+/// What is held at the start, or by who starts us, is held for nobody else; and the guard's handles are its own.
+#[test]
+fn servers_and_plugins_have_all_signals_and_no_handle_of_ours() {
+    let script = "grep Sig /proc/self/status >signals; ls -l /proc/self/fd >handles; echo >told; exec cat";
+    let server = json!({ "name": "s", "command": "sh", "args": ["-c", script] });
+    for args in BOTH {
+        let project = Project::new("");
+        let plugin = with_plugin(&project, json!({ "mcp_servers": [server] }));
+        project.write("config.yml", &plugin);
+        project.pipe("told");
+        let held = SigSet::from(Signal::SIGUSR1);
+        held.thread_block().unwrap();
+        let client = Client::connect(&project, args, Era::Session);
+        held.thread_unblock().unwrap();
+        heard(&project, "began");
+        release(&project.path("let-go"));
+        heard(&project, "told");
+        for file in ["signals", "plugin"] {
+            let status = project.read(file);
+            assert_eq!((mask(&status, "SigBlk"), mask(&status, "SigIgn")), (0, 0), "{file} {args:?}: {status}");
+        }
+        // Whatever else there is has come from who started the test.
+        let handles = project.read("handles");
+        assert!(!handles.contains("anon_inode:"), "{args:?}: {handles}");
+        client.end();
+    }
 }

@@ -355,11 +355,11 @@ fn metrics_count_calls_and_show_servers() {
 
 #[test]
 fn what_a_server_asks_reaches_a_client_over_http() {
-    let project = project(&["ask"], json!({}), json!({}));
+    let project = project(&["fault"], json!({}), json!({}));
     let listener = Listener::start(&project, &[], &[]);
     let (headers, _) = listener.session("/mcp", &[], json!({ "elicitation": {} }));
     let params = json!({ "message": "which oven?", "requestedSchema": { "type": "object", "properties": {} } });
-    let ask = call(json!(1), "mcp__s__ask", json!({ "method": "elicitation/create", "params": params }));
+    let ask = call(json!(1), "mcp__s__fault", json!({ "do": { "ask": ["elicitation/create", params] } }));
     let events = listener.events("POST", "/mcp", &borrowed(&headers), &ask.to_string());
     let question = events.next();
     assert_eq!(

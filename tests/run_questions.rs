@@ -21,7 +21,7 @@ const SAMPLING: &str = "sampling/createMessage";
 
 fn project(more: Value) -> Project {
     let project = Project::new("");
-    let script = json!({ "tools": ["ask", "wait"] });
+    let script = json!({ "tools": ["fault", "wait"] });
     project.write("config.yml", &config(&[scripted("s", &script, more)], json!({})));
     project
 }
@@ -33,17 +33,26 @@ fn client(project: &Project, args: &[&str], capabilities: Value) -> Client {
     client
 }
 
-/// Parameters of a call in which the server asks.
-fn asks(server: &str, method: &str) -> Value {
-    let params = match method {
+/// Parameters of a server's question.
+fn question(method: &str) -> Value {
+    match method {
         ELICITATION => json!({ "message": "which oven?", "x-vendor": 1.5, "requestedSchema": {
             "type": "object", "properties": { "oven": { "type": "string" } } } }),
         SAMPLING => {
             json!({ "maxTokens": 5, "messages": [{ "role": "user", "content": { "type": "text", "text": "hi" } }] })
         }
         _ => json!({}),
-    };
-    json!({ "name": format!("mcp__{server}__ask"), "arguments": { "method": method, "params": params } })
+    }
+}
+
+/// Parameters of a call in the middle of which the server asks.
+fn asks(method: &str) -> Value {
+    json!({ "name": "mcp__s__fault", "arguments": { "do": { "ask": [method, question(method)] } } })
+}
+
+/// Of a call that a server of the new era answers with a question.
+fn asks_instead(method: &str) -> Value {
+    json!({ "name": "mcp__r__ask", "arguments": { "method": method, "params": question(method) } })
 }
 
 /// The text of an answer, which is JSON.
@@ -55,7 +64,7 @@ fn said(answer: &Value) -> Value {
 fn the_client_of_the_only_call_answers() {
     let project = project(json!({ "sampling": true }));
     let mut client = client(&project, &[], json!({ "elicitation": {}, "sampling": {} }));
-    let id = client.send("tools/call", asks("s", ELICITATION));
+    let id = client.send("tools/call", asks(ELICITATION));
     let question = client.notice(ELICITATION);
     assert_eq!(question["params"]["message"], "which oven?");
     assert_eq!(question["params"]["requestedSchema"]["properties"]["oven"]["type"], "string");
@@ -63,14 +72,14 @@ fn the_client_of_the_only_call_answers() {
     client.line(&json!({ "jsonrpc": "2.0", "id": question["id"], "result": answer }).to_string());
     assert_eq!(said(&client.answer(id)), answer);
 
-    let id = client.send("tools/call", asks("s", SAMPLING));
+    let id = client.send("tools/call", asks(SAMPLING));
     let question = client.notice(SAMPLING);
     let answer = json!({ "role": "assistant", "content": { "type": "text", "text": "hello" }, "model": "m" });
     client.line(&json!({ "jsonrpc": "2.0", "id": question["id"], "result": answer }).to_string());
     assert_eq!(said(&client.answer(id)), answer);
 
     // A refusal of the client's is the server's to hear.
-    let id = client.send("tools/call", asks("s", SAMPLING));
+    let id = client.send("tools/call", asks(SAMPLING));
     let question = client.notice(SAMPLING);
     let error = json!({ "code": -1, "message": "the user said no" });
     client.line(&json!({ "jsonrpc": "2.0", "id": question["id"], "error": error }).to_string());
@@ -84,13 +93,13 @@ fn who_can_not_be_asked_is_not_and_the_server_hears_why() {
     let gate = project.pipe("gate");
     let mut client = client(&project, &[], json!({ "elicitation": {} }));
     // Sampling isn't offered to this server, whatever the client can do.
-    let id = client.send("tools/call", asks("s", SAMPLING));
+    let id = client.send("tools/call", asks(SAMPLING));
     let refused = said(&client.answer(id));
     assert_eq!(refused["code"], -32601);
     assert!(refused["message"].as_str().unwrap().contains("`sampling: true`"), "{refused}");
     // Of two calls nobody can tell which one asks.
     let other = client.send("tools/call", json!({ "name": "mcp__s__wait", "arguments": { "gate": gate } }));
-    let id = client.send("tools/call", asks("s", ELICITATION));
+    let id = client.send("tools/call", asks(ELICITATION));
     let declined = said(&client.answer(id));
     assert_eq!(declined["action"], "decline");
     let reason = "2 calls are in flight on this connection, and which of them asks can't be told";
@@ -100,7 +109,7 @@ fn who_can_not_be_asked_is_not_and_the_server_hears_why() {
     client.end();
 
     let mut client = self::client(&project, &[], json!({}));
-    let id = client.send("tools/call", asks("s", ELICITATION));
+    let id = client.send("tools/call", asks(ELICITATION));
     let declined = said(&client.answer(id));
     let reason = "the client whose call is in flight can't answer: it declared no `elicitation`";
     assert_eq!(declined["_meta"]["mcplan/reason"], reason);
@@ -114,7 +123,7 @@ fn roots_are_the_workspace_of_the_session_whose_call_it_is() {
     std::fs::create_dir(&workspace).unwrap();
     let workspace = std::fs::canonicalize(&workspace).unwrap();
     let mut client = client(&project, &["--workspace", workspace.to_str().unwrap()], json!({}));
-    let id = client.send("tools/call", asks("s", "roots/list"));
+    let id = client.send("tools/call", asks("roots/list"));
     let uri = format!("file://{}", workspace.to_str().unwrap().replace(' ', "%20"));
     assert_eq!(said(&client.answer(id)), json!({ "roots": [{ "uri": uri, "name": "work shop" }] }));
     client.end();
@@ -143,7 +152,7 @@ fn with_team(project: &Project, era: Era, capabilities: Value) -> Client {
 fn a_question_in_place_of_a_result_is_asked_of_a_client_with_a_session() {
     let (_remote, project) = stateless();
     let mut client = with_team(&project, Era::Session, json!({ "elicitation": {} }));
-    let id = client.send("tools/call", asks("r", ELICITATION));
+    let id = client.send("tools/call", asks_instead(ELICITATION));
     let question = client.notice(ELICITATION);
     assert_eq!(question["params"]["x-vendor"], 1.5, "as the server wrote it");
     let answer = json!({ "action": "accept", "content": { "oven": "left" } });
@@ -156,7 +165,7 @@ fn a_question_in_place_of_a_result_is_asked_of_a_client_with_a_session() {
 fn a_client_of_the_new_era_gets_the_question_itself_if_it_can_answer() {
     let (remote, project) = stateless();
     let mut client = with_team(&project, Era::Stateless, json!({ "elicitation": {} }));
-    let mut call = asks("r", ELICITATION);
+    let mut call = asks_instead(ELICITATION);
     let asked = client.request("tools/call", call.clone());
     assert_eq!((&asked["resultType"], &asked["requestState"]), (&json!("input_required"), &json!("opaque")));
     assert_eq!(asked["inputRequests"]["k"]["params"]["message"], "which oven?");
@@ -168,7 +177,7 @@ fn a_client_of_the_new_era_gets_the_question_itself_if_it_can_answer() {
 
     remote.clear();
     let mut client = with_team(&project, Era::Stateless, json!({}));
-    let answer = client.request("tools/call", asks("r", ELICITATION));
+    let answer = client.request("tools/call", asks_instead(ELICITATION));
     assert_eq!(said(&json!({ "result": answer }))["k"]["action"], "decline");
     assert_eq!(remote.count("tools/call"), 2, "declined by us and asked again");
     client.end();

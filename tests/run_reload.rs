@@ -146,6 +146,38 @@ fn a_directory_that_is_replaced_is_still_followed() {
     client.end();
 }
 
+/// So is one far above it: nothing happens in the config's own then, which goes on under another name.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_directory_far_above_that_is_replaced_is_noticed_and_followed() {
+    let project = Project::new("");
+    let make = |top: &str, tools: &[&str]| {
+        std::fs::create_dir_all(project.path(&format!("{top}/b/c"))).unwrap();
+        project.write(&format!("{top}/b/c/config.yml"), &including(tools));
+    };
+    make("a", &["a"]);
+    let mut client = Client::start(&project, &["-c", "a/b/c/config.yml"]);
+    assert_eq!(client.names(), ["mcp__s__a"]);
+    make("next", &["b"]);
+    std::fs::rename(project.path("a"), project.path("last")).unwrap();
+    std::fs::rename(project.path("next"), project.path("a")).unwrap();
+    reloaded(&client, 2);
+    // What is followed is what is there now.
+    make("a", &["a", "b"]);
+    reloaded(&client, 3);
+    // With a pause between, and one level down.
+    let mark = client.mark();
+    std::fs::rename(project.path("a/b"), project.path("before")).unwrap();
+    client.logged("plan.rejected: ", mark);
+    make("a", &["pid"]);
+    reloaded(&client, 4);
+    make("a", &["b"]);
+    reloaded(&client, 5);
+    assert_eq!(client.names_when(|names| names == ["mcp__s__b"]).len(), 1);
+    let log = client.end();
+    assert_eq!(count(&log, "plan.reloaded"), 4, "{log}");
+}
+
 /// How Kubernetes swaps a ConfigMap: files are links into `..data`, which is a link to a directory that is replaced.
 #[test]
 fn a_swapped_config_map_is_one_reload() {

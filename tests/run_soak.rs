@@ -22,6 +22,8 @@ fn script_server() {
 
 /// Calls in flight at the most.
 const FLIGHT: usize = 24;
+/// Those over which a call has an HTTP connection of its own, from a pool.
+const POOLED: [&str; 3] = ["http", "stateless", "sse"];
 /// Steps of an ordinary run.
 const STEPS: usize = 400;
 
@@ -75,8 +77,8 @@ fn faults() -> Vec<Value> {
         json!({ "flood": ["notifications/progress", 100] }),
         json!({ "progress": [20, 10] }),
         json!({ "progress_then_nothing": [20, 10] }),
-        json!({ "ask": "elicitation/create" }),
-        json!({ "ask": "no/such" }),
+        json!({ "ask": ["elicitation/create", { "message": "who?", "requestedSchema": { "type": "object" } }] }),
+        json!({ "ask": ["no/such", {}] }),
     ]);
     faults.extend([400, 401, 404, 500, 503].map(|status| json!({ "status": [status, "told so"] })));
     faults
@@ -85,10 +87,12 @@ fn faults() -> Vec<Value> {
 /// What may not grow.
 #[derive(Debug)]
 struct Figures {
-    files: usize,
+    handles: BTreeMap<String, usize>,
     threads: usize,
-    tasks: u64,
+    tasks: usize,
     descendants: usize,
+    /// Those that the fault `grandchild` has started.
+    orphans: usize,
     /// In KiB.
     memory: u64,
 }
@@ -97,29 +101,63 @@ impl Figures {
     fn of(stage: &Stage) -> Self {
         let status = stage::status(&stage.project);
         let process = &status["process"];
-        let proc = format!("/proc/{}", process["pid"]);
-        let lines = std::fs::read_to_string(format!("{proc}/status")).unwrap();
+        let pid = i32::try_from(process["pid"].as_i64().unwrap()).unwrap();
+        let lines = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
         let field = |name: &str| {
             let line = lines.lines().find_map(|line| line.strip_prefix(name)).unwrap();
             line.split_ascii_whitespace().next().unwrap().parse::<u64>().unwrap()
         };
+        let all = stage::descendants(stage.client.pid());
+        let is_orphan =
+            |pid: &&i32| std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|of| of == b"sleep\x001000\0");
+        let orphans = all.iter().filter(is_orphan).count();
         Self {
-            files: std::fs::read_dir(format!("{proc}/fd")).unwrap().count(),
+            handles: stage::handles(pid, &stage.remotes),
             threads: usize::try_from(field("Threads:")).unwrap(),
-            tasks: process["tasks"].as_u64().unwrap(),
-            descendants: stage::descendants(stage.client.pid()).len(),
+            tasks: usize::try_from(process["tasks"].as_u64().unwrap()).unwrap(),
+            descendants: all.len() - orphans,
+            orphans,
             memory: field("VmRSS:"),
         }
     }
 
-    /// Connections of the HTTP pool come and go, and so do threads that only wait for work; a leak of each step's would
-    /// be many times that.
-    fn exceeds(&self, before: &Self) -> bool {
-        self.files > before.files + 8
-            || self.threads > before.threads + 8
-            || self.tasks > before.tasks + 16
-            || self.descendants > before.descendants
-            || self.memory > before.memory + 64 * 1024
+    /// Every handle, and every task, is one that was there before. A handle more for an HTTP connection that waits to be
+    /// used again is a task more too, and as many as there were calls at once may wait until their server's connection
+    /// ends. One that a server left behind at its own end, out of its group and without its pipes, may be another server's
+    /// as far as can be seen; it lives until that one ends too.
+    fn is_as(&self, before: &Self) -> bool {
+        let of = |figures: &Self| {
+            let mut others = figures.handles.clone();
+            let http: Vec<_> = POOLED.iter().filter_map(|way| others.remove(&format!("connection to {way}"))).collect();
+            let tasks = figures.tasks - http.iter().sum::<usize>();
+            (http.iter().all(|some| *some <= 1 + FLIGHT), others, tasks, figures.descendants)
+        };
+        of(self) == of(before) && self.is_no_larger(before)
+    }
+
+    /// Threads that only wait for work come and go, and so does memory; a leak of each step's would be many times that.
+    fn is_no_larger(&self, before: &Self) -> bool {
+        self.threads <= before.threads + 8 && self.memory <= before.memory + 64 * 1024
+    }
+
+    /// The very same.
+    fn is_exactly(&self, before: &Self) -> bool {
+        let of = |figures: &Self| (figures.handles.clone(), figures.tasks, figures.descendants, figures.orphans);
+        of(self) == of(before) && self.is_no_larger(before)
+    }
+
+    /// Waits for what has ended to be gone.
+    fn becomes(stage: &Stage, is_well: impl Fn(&Self) -> bool) -> Result<Self, Self> {
+        let until = Instant::now() + support::DEADLINE;
+        loop {
+            let now = Self::of(stage);
+            if is_well(&now) {
+                return Ok(now);
+            }
+            if Instant::now() > until {
+                return Err(now);
+            }
+        }
     }
 }
 
@@ -233,7 +271,9 @@ fn nothing_is_left_of_any_number_of_faults() {
     eprintln!("MCPLAN_SOAK_SEED={seed}");
     let lasts = number("MCPLAN_SOAK_SECONDS").map(Duration::from_secs);
     let more = json!({ "call_timeout_seconds": 1, "timeout_seconds": 4, "request_timeout_seconds": 1 });
-    let stage = Stage::new(&WAYS, &json!({}), &more);
+    let stage = Stage::bare(&WAYS, &json!({}), &more);
+    let bare = Figures::of(&stage);
+    stage.fill();
     let (dice, faults) = (Dice(seed), faults());
     let mut soak = Soak { stage, dice, faults, flight: Vec::new(), calls: 0, outcomes: BTreeMap::new() };
     // What is made once is there from now on.
@@ -247,21 +287,55 @@ fn nothing_is_left_of_any_number_of_faults() {
         number += 1;
     }
     soak.rest();
-    // What has ended is gone a moment later.
-    let until = Instant::now() + support::DEADLINE;
-    let mut after = Figures::of(&soak.stage);
-    while after.exceeds(&before) && Instant::now() < until {
-        after = Figures::of(&soak.stage);
-    }
+    let after = Figures::becomes(&soak.stage, |now| now.is_as(&before));
     eprintln!(
         "{number} steps, {} calls in {:?}: {:?}\n{before:?}\n{after:?}",
         soak.calls,
         began.elapsed(),
         soak.outcomes
     );
-    assert!(!after.exceeds(&before), "seed {seed}: {before:?} became {after:?}");
+    assert!(after.is_ok(), "seed {seed}: {before:?} became {after:?}");
+    soak.stage.clear();
+    let left = Figures::becomes(&soak.stage, |now| now.is_exactly(&bare));
+    assert!(left.is_ok(), "seed {seed}: {bare:?} became {left:?}");
     soak.stage.client.request("ping", json!({}));
     assert!(!soak.stage.client.has_heard("\"result\"") && !soak.stage.client.has_heard("\"error\""), "a second answer");
     let log = soak.stage.end();
     assert!(!log.contains("panicked"), "{log}");
+}
+
+/// Servers over every transport, with a connection that stays and with one for each call: after they are taken out of the
+/// config, all is as it was before they were in it.
+#[test]
+fn nothing_is_left_of_servers_that_are_gone() {
+    for keeps in [true, false] {
+        let mut stage = Stage::bare(&WAYS, &json!({}), &json!({ "persistent_sessions": keeps }));
+        let bare = Figures::of(&stage);
+        stage.fill();
+        let calls: Vec<_> =
+            [&WAYS[..], &WAYS, &["good"]].concat().iter().map(|way| stage.send(way, "echo", json!({}))).collect();
+        calls.into_iter().for_each(|id| assert_eq!(stage.told(id), ("{}".to_owned(), false)));
+        assert!(Figures::of(&stage).tasks > bare.tasks);
+        stage.clear();
+        let left = Figures::becomes(&stage, |now| now.is_exactly(&bare));
+        assert!(left.is_ok(), "{bare:?} became {left:?}");
+        stage.end();
+    }
+}
+
+/// The same of servers that never were connected, because they don't answer what they are asked first.
+#[test]
+fn nothing_is_left_of_servers_that_never_came_up() {
+    for method in ["server/discover", "initialize", "notifications/initialized", "tools/list"] {
+        for fault in [json!("hang"), json!({ "progress_then_nothing": [1, 1] })] {
+            let short = json!({ "timeout_seconds": 1, "request_timeout_seconds": 1 });
+            let stage = Stage::bare(&WAYS, &json!({ method: fault }), &short);
+            let bare = Figures::of(&stage);
+            stage.fill();
+            stage.clear();
+            let left = Figures::becomes(&stage, |now| now.is_exactly(&bare));
+            assert!(left.is_ok(), "{method} {fault}: {bare:?} became {left:?}");
+            stage.end();
+        }
+    }
 }

@@ -50,8 +50,8 @@ pub enum Fault {
     Progress(u64, u32),
     /// The same, and then nothing.
     ProgressThenNothing(u64, u32),
-    /// A request of the server's own; the answer says what came back.
-    Ask(String),
+    /// A request of the server's own, with these parameters; the answer says what came back.
+    Ask(String, Value),
     /// An HTTP status, and this text.
     Status(u16, String),
     /// The end in the middle of the answer.
@@ -83,7 +83,7 @@ pub enum Act {
     /// Half of a message, and the end.
     Half(Vec<u8>),
     Wait(Duration),
-    /// Says the answer to the request with this id once the reply is there.
+    /// Says the answer to the request with this id once the reply is there: its [`reply_text`].
     Reply(Value, Receiver<Value>),
     Status(u16, String),
     /// The end, with this on stderr where there is one.
@@ -130,6 +130,11 @@ pub fn of(at: &Value, message: &Value) -> Option<Fault> {
     Some(serde_json::from_value(fault?.clone()).unwrap_or_else(|error| panic!("{error}: {fault:?}")))
 }
 
+/// What a reply to a server's own question says: its result, or its error.
+pub fn reply_text(reply: &Value) -> String {
+    reply.get("result").or_else(|| reply.get("error")).unwrap_or(&Value::Null).to_string()
+}
+
 pub fn text_result(text: &str) -> String {
     json!({ "content": [{ "type": "text", "text": text }] }).to_string()
 }
@@ -172,15 +177,8 @@ pub fn acts(fault: Fault, message: &Value, right: Option<Vec<u8>>, replies: &Rep
         Fault::ProgressThenNothing(every, times) => {
             progress(every, times, message).into_iter().chain([Act::Nothing]).collect()
         }
-        Fault::Ask(method) => {
+        Fault::Ask(method, params) => {
             let own = format!("ask-{}", id.to_string().trim_matches('"'));
-            let params = match &*method {
-                "sampling/createMessage" => json!({ "maxTokens": 5, "messages": [] }),
-                "elicitation/create" => {
-                    json!({ "message": "who?", "requestedSchema": { "type": "object", "properties": {} } })
-                }
-                _ => json!({}),
-            };
             let request = json!({ "jsonrpc": "2.0", "id": own, "method": method, "params": params });
             let reply = replies.expect(&own);
             vec![Act::Say(request.to_string().into_bytes()), Act::Reply(id.clone(), reply)]

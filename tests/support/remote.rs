@@ -106,6 +106,10 @@ impl Remote {
         Self { shared, address, _runtime: runtime }
     }
 
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
     /// A server entry; `more` is merged into it.
     pub fn entry(&self, name: &str, more: Value) -> Value {
         let kind = self.shared.kind;
@@ -178,7 +182,7 @@ impl Shared {
                     Ok(())
                 }
                 Act::Reply(id, reply) => {
-                    let result = fault::text_result(&reply.await.unwrap_or_default().to_string());
+                    let result = fault::text_result(&fault::reply_text(&reply.await.unwrap_or_default()));
                     let answer = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#);
                     say.send(Piece::Whole(answer.into_bytes()))
                 }

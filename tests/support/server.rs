@@ -61,8 +61,7 @@ pub fn run(mut script: Value, out: &str) {
         script["all"] = json!(all);
     }
     let out = std::fs::OpenOptions::new().write(true).open(out).unwrap();
-    Server { out: Arc::new(Mutex::new(out)), tools: tools(&script), script, replies: Arc::default(), asking: None }
-        .serve();
+    Server { out: Arc::new(Mutex::new(out)), tools: tools(&script), script, replies: Arc::default() }.serve();
     std::process::exit(0);
 }
 
@@ -124,8 +123,6 @@ struct Server {
     out: Out,
     script: Value,
     tools: Vec<String>,
-    /// The call that waits for the answer to a question.
-    asking: Option<Value>,
     replies: Arc<Replies>,
 }
 
@@ -237,11 +234,8 @@ impl Server {
                 self.act(&name, id, &message["params"]);
             }
             _ if id.is_null() => {}
-            "" => {
-                let Some(call) = self.asking.take() else { return };
-                let said = message.get("result").or_else(|| message.get("error")).unwrap_or(&Value::Null);
-                answer(&self.out, &call, &text_result(&said.to_string()));
-            }
+            // An answer that nobody waits for.
+            "" => {}
             _ => say(
                 &self.out,
                 &json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32601, "message": "no such method" } })
@@ -306,12 +300,6 @@ impl Server {
                 &json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32050, "message": arguments["say"], "data": 1.5 } })
                     .to_string(),
             ),
-            // Answers with what it was answered.
-            "ask" => {
-                self.asking = Some(id.clone());
-                let question = json!({ "jsonrpc": "2.0", "id": "q", "method": arguments["method"], "params": arguments["params"] });
-                say(&out, &question.to_string());
-            }
             "say" => {
                 let text = arguments["text"].as_str().unwrap();
                 let _ = writeln!(std::io::stderr(), "{text}");
@@ -339,7 +327,7 @@ fn carry_out(act: Act, out: &Out) {
         Act::Wait(time) => std::thread::sleep(time),
         Act::Reply(id, reply) => {
             let reply = reply.blocking_recv().unwrap();
-            answer(out, &id, &text_result(&reply.to_string()));
+            answer(out, &id, &text_result(&fault::reply_text(&reply)));
         }
         Act::End(words) => {
             let _ = writeln!(std::io::stderr(), "{words}");

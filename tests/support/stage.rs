@@ -1,6 +1,8 @@
 //! A running executor with one healthy server and the same faulty one over each transport, and what is to be known of
 //! it: its processes, its state.
 
+use std::collections::{BTreeMap, HashMap};
+
 use serde_json::{Value, json};
 
 use super::client::{Client, Era};
@@ -24,6 +26,13 @@ pub struct Stage {
 impl Stage {
     /// With faults by method for the faulty servers, by way and with `more` in their entries.
     pub fn new(ways: &[&'static str], at: &Value, more: &Value) -> Self {
+        let stage = Self::bare(ways, at, more);
+        stage.fill();
+        stage
+    }
+
+    /// The same, while the config still names none of them.
+    pub fn bare(ways: &[&'static str], at: &Value, more: &Value) -> Self {
         let project = Project::new("");
         let remotes: Vec<_> =
             ways.iter().filter_map(|way| Some((*way, Remote::with(kind(way)?, &TOOLS, at.clone())))).collect();
@@ -40,12 +49,29 @@ impl Stage {
             more["reconnect"] = json!({ "initial_seconds": 60, "max_seconds": 60, "jitter_seconds": 0 });
             remote.entry(way, more)
         }));
-        project.write("config.yml", &config(&servers, json!({})));
+        project.write("config.yml", &config(&[], json!({})));
         let mut command = project.command(&["run", "--stdio"]);
         command.env("TEAM", "bakers");
         let mut client = Client::spawn(command, Era::Session);
         client.initialize("2025-11-25");
         Self { project, remotes, client, servers }
+    }
+
+    /// Has all servers in the config, and waits until they are taken in.
+    pub fn fill(&self) {
+        self.holds(&self.servers);
+    }
+
+    /// Has none any more.
+    pub fn clear(&self) {
+        self.holds(&[]);
+    }
+
+    /// A server that can't be connected is taken in too.
+    fn holds(&self, servers: &[Value]) {
+        self.project.replace("config.yml", &config(servers, json!({})));
+        let ran = self.project.run(&["reload"]);
+        assert_ne!(ran.code, 2, "{ran:?}\n{}", self.client.log());
     }
 
     /// Writes the config again: with these further keys of the file, and so that a server is another one than before.
@@ -160,8 +186,36 @@ pub fn lives(pid: i32) -> bool {
 /// Every process that has this one among its ancestors, without zombies.
 pub fn descendants(of: i32) -> Vec<i32> {
     let pids = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let parents: std::collections::HashMap<i32, i32> = pids.filter_map(|pid| Some((pid, stat(pid)?.1))).collect();
+    let parents: HashMap<i32, i32> = pids.filter_map(|pid| Some((pid, stat(pid)?.1))).collect();
     let is_below =
         |pid: &i32| std::iter::successors(parents.get(pid), |parent| parents.get(parent)).any(|parent| *parent == of);
     parents.keys().filter(|pid| is_below(pid) && lives(**pid)).copied().collect()
+}
+
+/// The file handles of a process, counted by what they are: `socket to stdio`, `pipe`, `[eventfd]`. Connections to a
+/// remote server have its name.
+pub fn handles(pid: i32, remotes: &[(&'static str, Remote)]) -> BTreeMap<String, usize> {
+    let mut sockets = HashMap::new();
+    let tcp = std::fs::read_to_string(format!("/proc/{pid}/net/tcp")).unwrap();
+    for line in tcp.lines().skip(1) {
+        let fields: Vec<_> = line.split_ascii_whitespace().collect();
+        let port = u16::from_str_radix(fields[2].rsplit_once(':').unwrap().1, 16).unwrap();
+        let name = remotes.iter().find(|(_, remote)| remote.port() == port).map_or("others", |(name, _)| *name);
+        sockets.insert(format!("socket:[{}]", fields[9]), format!("connection to {name}"));
+    }
+    let mut handles = BTreeMap::new();
+    for handle in std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap() {
+        // One that was closed since it was listed is none.
+        let Ok(target) = std::fs::read_link(handle.unwrap().path()) else { continue };
+        let target = target.display().to_string();
+        let kind = sockets.get(&target).cloned().unwrap_or_else(|| {
+            target
+                .strip_prefix("anon_inode:")
+                .or(target.split_once(":[").map(|(kind, _)| kind))
+                .unwrap_or(&target)
+                .into()
+        });
+        *handles.entry(kind).or_default() += 1;
+    }
+    handles
 }

@@ -44,7 +44,7 @@ use crate::core::caller::Caller;
 use crate::core::catalog::{Catalog, Listing};
 use crate::core::snapshot::Snapshot;
 use crate::runtime::process;
-use crate::runtime::signals::Signals;
+use crate::runtime::signals::{self, Signals};
 use crate::serve::control;
 use mcplan_compiler::lock::Lock;
 use mcplan_compiler::name::ServerName;
@@ -118,6 +118,8 @@ enum Command {
 
 /// Runs the command line and gives the exit code. Must be called before any thread is started.
 pub fn main(arguments: impl IntoIterator<Item = OsString> + Clone) -> ExitCode {
+    // Until it is clear who takes them.
+    signals::hold();
     let parsed = match Arguments::try_parse_from(arguments.clone()) {
         Ok(parsed) => parsed,
         Err(error) => {
@@ -137,6 +139,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString> + Clone) -> ExitCode {
     if guards {
         // Nothing has been started yet: the guard is this process, the executor its child.
         return process::guard::run(arguments.into_iter().skip(1), control::forget);
+    }
+    if !matches!(parsed.command, Command::Run(_)) {
+        signals::let_in();
     }
     let which = &parsed.which;
     report::finish(match &parsed.command {

@@ -27,7 +27,7 @@ use crate::runtime::places::Places;
 use crate::runtime::process;
 use crate::runtime::program::Program;
 use crate::runtime::reload::{Began, Files, Followed, Loaded, follow};
-use crate::runtime::signals::Signals;
+use crate::runtime::signals::{self, Signals};
 use crate::runtime::watcher::{Watcher, Way};
 use crate::serve::control::{self, Control, Identity};
 use crate::serve::http::{self, Access};
@@ -121,12 +121,35 @@ impl Run {
 
     pub(super) fn run(&self, which: &Which) -> anyhow::Result<Outcome> {
         process::guard::adopt()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let entered = runtime.enter();
+        let listening = Listening { stop: Signals::new()?, reload: Signals::new()? };
+        drop(entered);
+        signals::let_in();
+        let outcome = self.begin(which, &runtime, listening);
+        // A read of stdin that waits in a thread must not keep us.
+        runtime.shutdown_background();
+        process::sweep(SWEEP.saturating_sub(LAST_ANSWERS));
+        outcome
+    }
+
+    fn begin(&self, which: &Which, runtime: &Runtime, mut listening: Listening) -> anyhow::Result<Outcome> {
         let trust = self.trust();
         let project = if trust == Trust::Frozen { Project::find_locked(which)? } else { Project::find(which)? };
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         // Watched before they are read, so that they need not be read again for what changed between.
-        let watcher = self.watcher(&project, &runtime);
-        let read = read(&project, trust);
+        let watcher = self.watcher(&project, runtime);
+        let reading = runtime.spawn_blocking({
+            let project = project.clone();
+            move || read(&project, trust)
+        });
+        // A plugin, or a pipe, may take its time.
+        let read = runtime.block_on(async {
+            tokio::select! {
+                read = reading => read.map(Some),
+                _ = listening.stop.stop() => Ok(None),
+            }
+        });
+        let Some(read) = read? else { return Ok(Outcome::Fine) };
         let program = match or_outcome(read.judged.map(warned))? {
             Ok(program) => program,
             Err(outcome) => return Ok(outcome),
@@ -140,11 +163,7 @@ impl Run {
         let here = std::env::current_dir().ok();
         let workspace = self.workspace.as_deref().or(here.as_deref());
         let caller = caller(&began.serving.plan, self.agent.as_deref(), workspace)?;
-        let outcome = runtime.block_on(self.serve(project, began, caller));
-        // A read of stdin that waits in a thread must not keep us.
-        runtime.shutdown_background();
-        process::sweep(SWEEP.saturating_sub(LAST_ANSWERS));
-        outcome
+        runtime.block_on(self.serve(project, began, caller, listening))
     }
 
     fn trust(&self) -> Trust {
@@ -161,8 +180,13 @@ impl Run {
         (!self.no_watch).then(|| Watcher::new(&watched(project, self.trust()), self.watch.into()))
     }
 
-    async fn serve(&self, project: Project, began: Began, caller: Caller) -> anyhow::Result<Outcome> {
-        let mut signals = Signals::new()?;
+    async fn serve(
+        &self,
+        project: Project,
+        began: Began,
+        caller: Caller,
+        mut listening: Listening,
+    ) -> anyhow::Result<Outcome> {
         let program = began.serving.clone();
         let identity = self.identity(&project, caller.clone()).into();
         let address = listen::address(self.listen.as_deref(), self.stdio, &program.plan)?;
@@ -174,7 +198,7 @@ impl Run {
         let (executor, task) = Executor::start(program, Context::of_process(&project.directory));
         let stop = CancellationToken::new();
         let (files, followed) = Files::new();
-        let following = self.follow(&project, &executor, began, followed)?;
+        let following = self.follow(&project, &executor, began, listening.reload, followed);
         let running = Control { executor: executor.clone(), files, identity };
         let http =
             opened.map(|(listener, access)| self.http(listener, access, running.clone(), disclosure)).transpose()?;
@@ -183,7 +207,7 @@ impl Run {
         let mut served = None;
         tokio::select! {
             result = &mut serving => served = Some(result),
-            _ = signals.stop() => {}
+            _ = listening.stop.stop() => {}
             // The client has hung up.
             () = stop.cancelled() => {}
         }
@@ -269,12 +293,19 @@ impl Run {
         project: &Project,
         executor: &Executor,
         began: Began,
+        signals: Signals,
         followed: Followed,
-    ) -> anyhow::Result<tokio::task::JoinHandle<()>> {
-        let (project, trust, signals) = (project.clone(), self.trust(), Signals::new()?);
+    ) -> tokio::task::JoinHandle<()> {
+        let (project, trust) = (project.clone(), self.trust());
         let load = Arc::new(move || load(&project, trust));
-        Ok(tokio::spawn(follow(executor.clone(), began, load, signals, followed)))
+        tokio::spawn(follow(executor.clone(), began, load, signals, followed))
     }
+}
+
+/// Those who hear of signals, from before the files are first read.
+struct Listening {
+    stop: Signals,
+    reload: Signals,
 }
 
 /// What decides: the config, or the lock.

@@ -16,6 +16,7 @@ use super::connection::Context;
 use super::environment::of_child;
 use super::process;
 use super::secrets::{self, Mask, SecretError};
+use super::signals;
 
 /// How long a plugin may take.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -98,6 +99,7 @@ fn speak(mut command: Command, config: &str, mask: &Mask, patience: Duration) ->
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let until = Instant::now() + patience;
+    signals::let_in();
     let mut child = command.spawn().map_err(failed)?;
     let leader = child.id();
     if let Some(mut stdin) = child.stdin.take() {

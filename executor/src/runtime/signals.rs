@@ -1,6 +1,29 @@
 //! What the system tells a running executor: stop, or read the files again.
+//!
+//! What it says before anybody listens must neither end us nor be lost, so signals are blocked from the first line of
+//! `main` until they are listened to: they wait in the kernel meanwhile.
 
 use std::io;
+
+#[cfg(unix)]
+use nix::sys::signal::{SigSet, Signal};
+
+/// What the guard hands on to the executor, and what both hold until somebody listens.
+#[cfg(unix)]
+pub(super) const HELD: [Signal; 6] =
+    [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
+
+/// Has signals wait, for this thread and those that it starts. To be called before any other thread exists.
+pub fn hold() {
+    #[cfg(unix)]
+    let _ = HELD.into_iter().collect::<SigSet>().thread_block();
+}
+
+/// Lets this thread, and whatever program it starts, have all signals: also those that whoever started us had blocked.
+pub fn let_in() {
+    #[cfg(unix)]
+    let _ = SigSet::empty().thread_set_mask();
+}
 
 /// The signals of this process. Several may listen; each hears all.
 pub struct Signals {

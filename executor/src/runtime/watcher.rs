@@ -1,5 +1,6 @@
 //! Notices that files may have changed: by the system's events, through their directories, so that rename-and-replace, a retargeted symlink and
-//! a swapped `..data` all count. What really changed is for the reader to find out.
+//! a swapped `..data` all count; on Linux also a directory further up that is replaced by another. What really changed is
+//! for the reader to find out.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -75,40 +76,73 @@ impl Watcher {
 /// Watches the directories of some files.
 struct Events {
     notify: notify::RecommendedWatcher,
-    directories: BTreeSet<PathBuf>,
-    /// What has been moved or removed since the last look. A watch goes with its directory, and not with the name.
-    gone: Arc<Mutex<BTreeSet<PathBuf>>>,
+    /// Those that are watched.
+    watched: BTreeSet<PathBuf>,
+    seen: Arc<Mutex<Seen>>,
     events: mpsc::Receiver<()>,
+}
+
+/// What is of interest, and what became of it.
+#[derive(Debug, Default)]
+struct Seen {
+    /// The directories in which everything counts.
+    directories: BTreeSet<PathBuf>,
+    /// These directories and all above them, each of which may be replaced by another one.
+    ways: BTreeSet<PathBuf>,
+    /// What has been moved or removed since the last look. A watch goes with its directory, and not with the name.
+    gone: BTreeSet<PathBuf>,
+}
+
+impl Seen {
+    /// Whether an event may make a file another one.
+    fn take(&mut self, event: Event) -> bool {
+        // Our own reading is an access; reacting to it would never end.
+        if matches!(event.kind, EventKind::Access(_)) {
+            return false;
+        }
+        let goes = matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)));
+        let is_replaced = |path: &PathBuf| (goes || event.kind.is_create()) && self.ways.contains(path);
+        let is_near = |path: &Path| self.directories.contains(path);
+        let counts = |path: &PathBuf| is_near(path) || path.parent().is_some_and(is_near) || is_replaced(path);
+        // Without a path it says that events were lost.
+        let matters = event.paths.is_empty() || event.paths.iter().any(counts);
+        if goes && matters {
+            self.gone.extend(event.paths);
+        }
+        matters
+    }
 }
 
 impl Events {
     fn new(files: &[PathBuf]) -> notify::Result<Self> {
         // One waiting notice stands for any number of them.
         let (sender, events) = mpsc::channel(1);
-        let gone = Arc::<Mutex<BTreeSet<_>>>::default();
-        let goes = gone.clone();
+        let seen = Arc::<Mutex<Seen>>::default();
+        let sees = seen.clone();
         let notify = notify::recommended_watcher(move |event: notify::Result<Event>| {
             let Ok(event) = event else { return };
-            // Our own reading is an access; reacting to it would never end.
-            if matches!(event.kind, EventKind::Access(_)) {
-                return;
+            if sees.lock().unwrap_or_else(PoisonError::into_inner).take(event) {
+                let _already_waiting = sender.try_send(());
             }
-            if matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_))) {
-                goes.lock().unwrap_or_else(PoisonError::into_inner).extend(event.paths);
-            }
-            let _already_waiting = sender.try_send(());
         })?;
-        let mut watcher = Self { notify, directories: BTreeSet::new(), gone, events };
+        let mut watcher = Self { notify, watched: BTreeSet::new(), seen, events };
         watcher.watch(files)?;
         Ok(watcher)
     }
 
     fn watch(&mut self, files: &[PathBuf]) -> notify::Result<bool> {
         let wanted: BTreeSet<_> = files.iter().flat_map(|file| directories(file)).collect();
-        let gone = std::mem::take(&mut *self.gone.lock().unwrap_or_else(PoisonError::into_inner));
+        let ways = ways(&wanted);
+        let above: BTreeSet<_> = ways.iter().filter_map(|way| way.parent()).map(Path::to_owned).collect();
+        let gone = {
+            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            (seen.directories, seen.ways) = (wanted.clone(), ways);
+            std::mem::take(&mut seen.gone)
+        };
         let notify = &mut self.notify;
-        self.directories.retain(|directory| {
-            let is_watched = wanted.contains(directory) && !gone.contains(directory);
+        self.watched.retain(|directory| {
+            let is_gone = directory.ancestors().any(|way| gone.contains(way));
+            let is_watched = !is_gone && (wanted.contains(directory) || above.contains(directory));
             if !is_watched {
                 // A directory that was deleted is no longer watched anyway.
                 let _gone = notify.unwatch(directory);
@@ -117,10 +151,16 @@ impl Events {
         });
         let mut is_more = false;
         for new in wanted {
-            if !self.directories.contains(&new) {
+            if !self.watched.contains(&new) {
                 self.notify.watch(&new, RecursiveMode::NonRecursive)?;
-                self.directories.insert(new);
+                self.watched.insert(new);
                 is_more = true;
+            }
+        }
+        for new in above {
+            // Not every directory up there can be read.
+            if !self.watched.contains(&new) && self.notify.watch(&new, RecursiveMode::NonRecursive).is_ok() {
+                self.watched.insert(new);
             }
         }
         Ok(is_more)
@@ -134,6 +174,13 @@ impl Events {
         while let Ok(Some(())) = timeout_at(latest.min(Instant::now() + DEBOUNCE), self.events.recv()).await {}
         true
     }
+}
+
+/// These directories and all above them that are watched by their names. Nobody swaps what lies in the root; and other
+/// systems than Linux would tell of everything below.
+fn ways(directories: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+    let is_watched = |way: &&Path| cfg!(target_os = "linux") && way.parent().is_some_and(|at| at.parent().is_some());
+    directories.iter().flat_map(|directory| directory.ancestors().filter(is_watched)).map(Path::to_owned).collect()
 }
 
 /// The directories in which a change may make `file` another one: its own, those of every symlink on the way to it,
@@ -160,4 +207,35 @@ pub(super) fn directories(file: &Path) -> Vec<PathBuf> {
 fn real(path: &Path) -> Option<PathBuf> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     path.canonicalize().ok().filter(|path| path.is_dir())
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use notify::event::{CreateKind, DataChange, MetadataKind, RemoveKind, RenameMode};
+
+    use super::*;
+
+    #[test]
+    fn far_above_only_what_replaces_a_directory_counts() {
+        let directories = BTreeSet::from(["/srv/app/conf".into()]);
+        let ways = ways(&directories);
+        assert_eq!(ways, BTreeSet::from(["/srv/app".into(), "/srv/app/conf".into()]));
+        let mut seen = Seen { directories, ways, gone: BTreeSet::new() };
+        let mut counts = |kind, path: &str| seen.take(Event::new(kind).add_path(path.into()));
+        let (create, remove) = (EventKind::Create(CreateKind::Any), EventKind::Remove(RemoveKind::Any));
+        let written = EventKind::Modify(ModifyKind::Data(DataChange::Any));
+        let touched = EventKind::Modify(ModifyKind::Metadata(MetadataKind::Any));
+        let renamed = EventKind::Modify(ModifyKind::Name(RenameMode::Any));
+        for kind in [create, remove, written, renamed] {
+            assert!(counts(kind, "/srv/app/conf/config.yml"), "{kind:?}");
+            assert!(!counts(kind, "/srv/app/log.txt") && !counts(kind, "/srv/other"), "{kind:?}");
+        }
+        for kind in [create, remove, renamed] {
+            assert!(counts(kind, "/srv/app"), "{kind:?}");
+        }
+        assert!(!counts(touched, "/srv/app"));
+        assert!(seen.take(Event::new(EventKind::Other)), "events were lost");
+        assert!(seen.gone.contains(Path::new("/srv/app")) && !seen.gone.contains(Path::new("/srv/other")));
+    }
 }

@@ -74,9 +74,9 @@ impl Attended {
         events: &mpsc::Sender<Event>,
         attempt: &Attempt,
     ) -> Self {
-        let (tail, events) = (Tail::default(), events.clone());
+        let tail = Tail::default();
         let tails = [tail.clone(), attempt.stderr.clone()];
-        let hand_on = move |line| drop(events.try_send(Event::Stderr(line)));
+        let hand_on: (_, fn(String) -> Event) = (events.clone(), Event::Stderr);
         let reading = tokio::spawn(process::follow(stderr, tails, mask.clone(), hand_on));
         let (child, stderr, attempt) = (Some(Mutex::new(child)), Some(Reading(reading)), attempt.clone());
         Self { child, tail, stderr, attempt, ..Self::streams() }

@@ -37,7 +37,7 @@ impl Terms {
 pub struct Context {
     environment: BTreeMap<String, String>,
     directory: PathBuf,
-    /// The HTTP clients that were made last, and the further certificates that they trust.
+    /// What made the last HTTP clients, and the further certificates that they trust.
     clients: Mutex<Option<(Option<Vec<u8>>, Clients)>>,
 }
 
@@ -72,7 +72,7 @@ impl Context {
         Sources { environment: &self.environment, directory: &self.directory }
     }
 
-    /// The HTTP clients of all connections that trust the same certificates. The bundle is read each time, so that a new
+    /// What makes the HTTP clients of connections that trust the same certificates. The bundle is read each time, so that a new
     /// certificate counts from the next connection on.
     ///
     /// # Errors

@@ -31,7 +31,7 @@ use crate::runtime::transport::websocket::Websocket;
 /// Connects `server` and asks what it has, all within its `timeout_seconds`; the clock starts here.
 ///
 /// `events` gets what happens on the connection afterwards, and lines of stderr from the start. When it is full,
-/// stderr and noise are left out, the rest waits.
+/// stderr and noise are left out and counted, the rest waits.
 ///
 /// # Errors
 /// Why it isn't connected. Nothing of a process is left then.
@@ -76,8 +76,8 @@ pub async fn connect_unless(
             let url = parsed(server, url)?;
             let clients = context.clients(terms)?;
             let is_websocket = server.launch.kind() == TransportKind::Websocket;
-            let client = if is_websocket { clients.switching } else { clients.any };
-            Way::Remote(url, Requests::new(client, headers)?)
+            let client = if is_websocket { clients.switching() } else { clients.any() };
+            Way::Remote(url, Requests::new(client.map_err(|cause| ConnectError::Tls { cause })?, headers)?)
         }
     };
     let seconds = server.limits.timeout_seconds;
@@ -174,7 +174,9 @@ fn reporter(trial: &Trial<'_>, noise: fn(String) -> Event) -> Box<dyn FnMut(Odd)
                 mask.apply_excerpt(&start)
             )),
         };
-        let _ = events.try_send(event);
+        if events.try_send(event).is_err() {
+            throttle.put_back(left_out + 1);
+        }
     })
 }
 

@@ -15,6 +15,8 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+#[cfg(doc)]
+use crate::runtime::signals::let_in;
 #[cfg(target_os = "linux")]
 use linux as system;
 #[cfg(not(unix))]
@@ -44,7 +46,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, after: impl FnOnce(u32)) ->
 }
 
 /// Makes this process the executor under a guard, or alone if none started it. To be called from `main`, in its main
-/// thread, before any other thread exists.
+/// thread, before any other thread exists. The signals that the guard holds are held here too, until [`let_in`].
 ///
 /// From here on orphans of our descendants come to us, and the end of the guard arrives as SIGTERM.
 ///
@@ -71,9 +73,10 @@ mod linux {
     use super::{ExitCode, GuardGone, OsString};
     use crate::runtime::environment::GUARD;
     use crate::runtime::memory;
+    use crate::runtime::signals::HELD;
     use nix::sys::prctl;
     use nix::sys::signal::{SigSet, Signal, kill};
-    use nix::sys::signalfd::SignalFd;
+    use nix::sys::signalfd::{SfdFlags, SignalFd};
     use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
     use nix::unistd::{Pid, getpid, getppid};
     use std::io::IsTerminal as _;
@@ -85,18 +88,13 @@ mod linux {
     /// `si_code` of a signal that the kernel sent, as the terminal does to every process of the foreground group.
     const SI_KERNEL: i32 = 0x80;
 
-    const FORWARDED: [Signal; 6] =
-        [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
-
-    fn watched() -> SigSet {
-        FORWARDED.into_iter().chain([Signal::SIGCHLD]).collect()
-    }
-
     pub(super) fn run(args: Vec<OsString>, after: impl FnOnce(u32)) -> std::io::Result<ExitCode> {
         prctl::set_child_subreaper(true)?;
-        // Blocked before the start, so that none falls between it and the first read; `adopt` unblocks them again.
-        watched().thread_block()?;
-        let signals = SignalFd::new(&watched())?;
+        // Blocked before the start, so that none falls between it and the first read. The executor begins like this too,
+        // and takes them once it listens.
+        let watched: SigSet = HELD.into_iter().chain([Signal::SIGCHLD]).collect();
+        watched.thread_block()?;
+        let signals = SignalFd::with_flags(&watched, SfdFlags::SFD_CLOEXEC)?;
         let mut executor = std::process::Command::new(super::own_program()?);
         executor.args(args).env(GUARD, getpid().to_string());
         // Hosts kill whole process groups, and one SIGKILL must not take both. Where stdin is a terminal the executor
@@ -154,7 +152,6 @@ mod linux {
             tracing::warn!(%error, "orphans of servers will not come back to us");
         }
         let Some(guard) = std::env::var(GUARD).ok().and_then(|pid| pid.parse().ok()) else { return Ok(()) };
-        let _ = watched().thread_unblock();
         let _ = prctl::set_pdeathsig(Signal::SIGTERM);
         // The guard may have ended before we asked: then our parent is someone else by now.
         if getppid() == Pid::from_raw(guard) { Ok(()) } else { Err(GuardGone) }

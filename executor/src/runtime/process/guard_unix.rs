@@ -15,9 +15,7 @@ use nix::unistd::Pid;
 
 use super::GuardGone;
 use crate::runtime::environment::GUARD;
-
-const FORWARDED: [Signal; 6] =
-    [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
+use crate::runtime::signals::HELD;
 
 /// What the executor tells the guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +61,7 @@ fn listen(stream: UnixStream, groups: &Mutex<BTreeSet<i32>>) {
 }
 
 pub(super) fn run(args: Vec<OsString>, after: impl FnOnce(u32)) -> std::io::Result<ExitCode> {
-    let watched: SigSet = FORWARDED.into_iter().chain([Signal::SIGCHLD]).collect();
+    let watched: SigSet = HELD.into_iter().chain([Signal::SIGCHLD]).collect();
     watched.thread_block()?;
     let directory = std::env::temp_dir().join(format!("mcplan-guard-{}", std::process::id()));
     std::fs::create_dir(&directory)?;
@@ -100,7 +98,6 @@ pub(super) fn run(args: Vec<OsString>, after: impl FnOnce(u32)) -> std::io::Resu
 
 pub(super) fn adopt() -> Result<(), GuardGone> {
     let Some(socket) = std::env::var_os(GUARD) else { return Ok(()) };
-    let _ = FORWARDED.into_iter().chain([Signal::SIGCHLD]).collect::<SigSet>().thread_unblock();
     let stream = UnixStream::connect(socket).map_err(|_| GuardGone)?;
     let mut ear = stream.try_clone().map_err(|_| GuardGone)?;
     *LINE.lock().unwrap_or_else(PoisonError::into_inner) = Some(stream);

@@ -238,6 +238,12 @@ impl Family {
         alive
     }
 
+    /// Its leader has ended, so it leaves no more orphans to others. Of several that end at once, the one that says so last
+    /// takes what nobody else can own.
+    pub(super) fn resign(&mut self) {
+        self.forget();
+    }
+
     /// The family is gone: it can't own an orphan any more.
     pub(super) fn forget(&mut self) {
         let mut leaders = locked(&LEADERS);

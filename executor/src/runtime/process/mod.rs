@@ -29,6 +29,8 @@ use std::time::Duration;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::Instant;
 
+use super::signals;
+
 pub use platform::{Reaper, kill_group, sweep};
 pub use stderr::{LINE_MAX, TAIL_MAX, Tail, Throttle, follow};
 
@@ -171,6 +173,8 @@ fn spawn_and_wait(command: &Command) -> std::io::Result<(Child, Pipes)> {
         .stderr(Stdio::piped())
         .kill_on_drop(true);
     platform::isolate(&mut builder);
+    // A child begins with the mask of the thread that starts it.
+    signals::let_in();
     let _spawning = spawning();
     let mut handle = builder.spawn()?;
     let gone = || std::io::Error::other("the child has no pipes");
@@ -230,6 +234,7 @@ impl Child {
             let _ = self.handle.start_kill();
             let _ = tokio::time::timeout_at(until, self.wait()).await;
         }
+        self.family.resign();
         // What the killed ones left behind comes to us only now, so look, kill and count once more.
         while self.family.kill() > 0 && Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(2)).await;

@@ -388,3 +388,6 @@ fn chance() -> f64 {
     use std::hash::{BuildHasher as _, RandomState};
     RandomState::new().hash_one(0u8) as f64 / u64::MAX as f64
 }
+
+#[cfg(test)]
+mod tests;

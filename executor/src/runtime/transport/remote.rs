@@ -8,7 +8,11 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use reqwest::{Certificate, Method, Response, Url};
+use reqwest::{Method, Response, Url};
+use rustls::ClientConfig;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls_platform_verifier::Verifier;
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio_util::sync::CancellationToken;
 
@@ -305,13 +309,13 @@ pub(super) fn one_line(text: &str) -> String {
     }
 }
 
-/// The HTTP clients that all connections share: rustls with ring, no redirects but ours.
+/// Makes the HTTP client of each connection: rustls with ring, no redirects but ours.
+///
+/// What is trusted is read once for all of them, while each has a pool of its own: whatever is open to a server ends with
+/// the connection, and nothing that waits in a pool outlives the server that it belongs to.
 #[derive(Clone, Debug)]
 pub(crate) struct Clients {
-    /// For requests.
-    pub(crate) any: reqwest::Client,
-    /// For what becomes a websocket: only HTTP/1.1 can switch.
-    pub(crate) switching: reqwest::Client,
+    tls: Arc<ClientConfig>,
 }
 
 impl Clients {
@@ -320,31 +324,57 @@ impl Clients {
     /// # Errors
     /// When the certificates can't be used.
     pub(crate) fn trusting(pem: Option<&[u8]>) -> Result<Self, String> {
-        // Fails when one is installed already, and then that one is right.
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let further = match pem {
-            Some(pem) => Certificate::from_pem_bundle(pem)
+            Some(pem) => CertificateDer::pem_slice_iter(pem)
+                .collect::<Result<_, _>>()
                 .map_err(|_| "it is no PEM file: a certificate begins with `-----BEGIN CERTIFICATE-----`".to_owned())?,
             None => Vec::new(),
         };
         if pem.is_some() && further.is_empty() {
             return Err("there is no certificate in it".to_owned());
         }
-        let client = || {
-            reqwest::Client::builder()
-                .redirect(reqwest::redirect::Policy::none())
-                .connect_timeout(Duration::from_secs(30))
-                // A machine that is gone without a word ends what waits for it, after about a minute.
-                .tcp_keepalive(PROBE_EVERY)
-                .tcp_keepalive_interval(PROBE_EVERY)
-                .tcp_keepalive_retries(3)
-                .http2_keep_alive_interval(PROBE_EVERY)
-                .http2_keep_alive_timeout(PROBE_EVERY)
-                .user_agent(concat!("mcplan/", env!("CARGO_PKG_VERSION")))
-                .tls_certs_merge(further.clone())
-        };
-        let built = |builder: reqwest::ClientBuilder| builder.build().map_err(|error| deepest(&error));
-        Ok(Self { any: built(client())?, switching: built(client().http1_only())? })
+        let in_words = |error: rustls::Error| error.to_string();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = Verifier::new_with_extra_roots(further, provider.clone()).map_err(in_words)?;
+        let tls =
+            ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().map_err(in_words)?;
+        let tls = tls.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth();
+        Ok(Self { tls: Arc::new(tls) })
+    }
+
+    /// One for requests.
+    ///
+    /// # Errors
+    /// When the system gives no client.
+    pub(crate) fn any(&self) -> Result<reqwest::Client, String> {
+        self.client(&[b"h2", b"http/1.1"])
+    }
+
+    /// One for what becomes a websocket: only HTTP/1.1 can switch.
+    ///
+    /// # Errors
+    /// The same.
+    pub(crate) fn switching(&self) -> Result<reqwest::Client, String> {
+        self.client(&[b"http/1.1"])
+    }
+
+    /// One that speaks these protocols, by their names in TLS.
+    fn client(&self, protocols: &[&[u8]]) -> Result<reqwest::Client, String> {
+        let mut tls = ClientConfig::clone(&self.tls);
+        tls.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        reqwest::Client::builder()
+            .tls_backend_preconfigured(tls)
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(Duration::from_secs(30))
+            // A machine that is gone without a word ends what waits for it, after about a minute.
+            .tcp_keepalive(PROBE_EVERY)
+            .tcp_keepalive_interval(PROBE_EVERY)
+            .tcp_keepalive_retries(3)
+            .http2_keep_alive_interval(PROBE_EVERY)
+            .http2_keep_alive_timeout(PROBE_EVERY)
+            .user_agent(concat!("mcplan/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| deepest(&error))
     }
 }
 

@@ -18,12 +18,13 @@ use rmcp::model::{
 };
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::{
-    SseError, StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,
-    StreamableHttpPostResponse, StreamableHttpResponseLimits,
+    SseError, StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpClientWorker,
+    StreamableHttpError, StreamableHttpPostResponse, StreamableHttpResponseLimits,
 };
-use rmcp::transport::{StreamableHttpClientTransport, Transport};
+use rmcp::transport::{Transport, WorkerTransport};
 use serde::Deserialize;
 use sse_stream::Sse;
+use tokio_util::sync::CancellationToken;
 
 use super::mirror::Mirror;
 use super::raw::{self, Stand, Typed};
@@ -56,6 +57,9 @@ pub(crate) struct Client {
     /// How long the answer to `server/discover` is waited for.
     patience: Duration,
     mirror: Arc<Mirror>,
+    /// Cancelled when the transport is given up. rmcp's own looks at it only once it has begun to serve, so that an answer
+    /// to `initialize` that never comes would be waited for by nobody, for ever.
+    given_up: CancellationToken,
 }
 
 /// A transport to `url`. An answer to `server/discover` is waited for with `patience`.
@@ -67,14 +71,16 @@ pub(crate) fn transport(
 ) -> impl Transport<rmcp::RoleClient> + 'static {
     let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
     let (typed, initialized) = (Typed::default(), Arc::default());
-    let client = Client { requests, url, typed, notices, watch, initialized, patience, mirror };
+    let given_up = CancellationToken::new();
+    let client =
+        Client { requests, url, typed, notices, watch, initialized, patience, mirror, given_up: given_up.clone() };
     config.max_concurrent_requests = CALLS_MAX;
     config.max_sse_event_size = MESSAGE_MAX;
     config.max_json_response_size = MESSAGE_MAX;
     let mut retry = ExponentialBackoff::default();
     (retry.max_times, retry.max_delay) = (Some(5), Some(Duration::from_secs(30)));
     config.retry_config = Arc::new(retry);
-    StreamableHttpClientTransport::with_client(client, config)
+    WorkerTransport::spawn_with_ct(StreamableHttpClientWorker::new(client, config), given_up)
 }
 
 type Failure = StreamableHttpError<HttpError>;
@@ -101,7 +107,8 @@ impl Client {
     }
 
     fn events(&self, response: Response) -> BoxStream<'static, Result<Sse, SseError>> {
-        events::quoted(response.bytes_stream().map_err(HttpError::of), MESSAGE_MAX, self.typed.clone())
+        let events = events::quoted(response.bytes_stream().map_err(HttpError::of), MESSAGE_MAX, self.typed.clone());
+        events.take_until(self.given_up.clone().cancelled_owned()).boxed()
     }
 
     /// Notes a session that begins; one that replaces another may bring other lists.
@@ -298,13 +305,17 @@ impl StreamableHttpClient for Client {
         headers: HashMap<HeaderName, HeaderValue>,
         _: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, Failure> {
-        if let JsonRpcMessage::Request(request) = &message
-            && matches!(request.request, ClientRequest::DiscoverRequest(_))
-        {
-            let found = self.discover(&message, &request.id, headers).await;
-            return found.map(|message| StreamableHttpPostResponse::Json(message, None));
-        }
-        self.post(&message, session.as_deref(), headers).await
+        let posted = async {
+            if let JsonRpcMessage::Request(request) = &message
+                && matches!(request.request, ClientRequest::DiscoverRequest(_))
+            {
+                let found = self.discover(&message, &request.id, headers).await;
+                return found.map(|message| StreamableHttpPostResponse::Json(message, None));
+            }
+            self.post(&message, session.as_deref(), headers).await
+        };
+        let posted = self.given_up.run_until_cancelled(posted).await;
+        posted.unwrap_or(Err(StreamableHttpError::TransportChannelClosed))
     }
 
     async fn delete_session(
