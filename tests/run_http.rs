@@ -228,7 +228,8 @@ fn a_request_that_stands_alone_has_headers_that_agree() {
 fn the_token_decides_the_agent_and_sessions_are_its_own() {
     let project = project(&["echo", "other"], json!({ "defer": false }), with_tokens());
     let listener = Listener::start(&project, &[], &TOKENS);
-    let (lead, reader) = (bearer("sesame-for-lead"), bearer("sesame-for-reader"));
+    let (lead, reader, admin) = (bearer("sesame-for-lead"), bearer("sesame-for-reader"), bearer(ADMIN));
+    let events = listener.events("GET", "/api/events", &[(admin.0, &admin.1)], "");
     let list = message(json!(1), "tools/list", json!({}));
     let (headers, _) = listener.session("/mcp", &[(lead.0, &lead.1)], json!({}));
     assert_eq!(names(&listener.post("/mcp", &headers, &list).json()).len(), 2);
@@ -236,6 +237,15 @@ fn the_token_decides_the_agent_and_sessions_are_its_own() {
     assert_eq!(names(&listener.post("/mcp", &of_reader, &list).json()), ["mcp__s__echo"]);
     let denied = listener.post("/mcp", &of_reader, &call(json!(2), "mcp__s__other", json!({}))).json();
     assert!(denied["error"]["message"].as_str().unwrap().contains("unknown tool"), "{denied}");
+    let told = events.first(|event| event["event"] == "policy.denied");
+    let line = 1 + project.read("config.yml").lines().position(|line| line.contains("\"reader\": {")).unwrap();
+    assert_eq!(
+        (&told["operation"], &told["place"]),
+        (&json!("mcp:call:mcp__s__other"), &json!(format!("config.yml:{line}")))
+    );
+    listener.post("/mcp", &of_reader, &call(json!(3), "mcp__s__nope", json!({})));
+    let told = events.first(|event| event["event"] == "policy.denied");
+    assert!(told.get("place").is_none(), "{told}");
     // Another agent's session isn't there.
     let mut stolen = of_reader.clone();
     stolen.iter_mut().find(|(name, _)| name == "mcp-session-id").unwrap().1 = headers.last().unwrap().1.clone();
