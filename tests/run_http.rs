@@ -479,3 +479,24 @@ fn a_client_of_the_new_era_that_goes_away_takes_its_call_back() {
         std::thread::yield_now();
     }
 }
+
+/// A process that may have few files open takes few connections, so that there are files left for its servers.
+#[test]
+fn connections_are_bounded_and_one_too_many_is_told() {
+    let project = project(&["echo"], json!({ "defer": false }), json!({}));
+    let mut limited = std::process::Command::new("sh");
+    limited.args(["-c", r#"ulimit -n 64; exec "$0" run --listen 127.0.0.1:0"#, env!("CARGO_BIN_EXE_mcplan")]);
+    limited.current_dir(project.path("")).env("XDG_RUNTIME_DIR", project.path(""));
+    let listener = Listener::of(limited);
+    let held: Vec<_> = (0..32).map(|_| std::net::TcpStream::connect(&listener.address).unwrap()).collect();
+    let refused = listener.get("/livez", &[]);
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")), "{refused:?}");
+    assert!(refused.body.contains("32 connections are open, which is the most"), "{refused:?}");
+    assert!(listener.client.logged("32 HTTP connections are open", 0).contains("WARN"));
+    drop(held);
+    while listener.get("/livez", &[]).status != 200 {
+        std::thread::yield_now();
+    }
+    let (headers, list) = alone(json!(1), "tools/list", json!({}));
+    assert_eq!(names(&listener.post("/mcp", &headers, &list).json()), ["mcp__s__echo"], "a server could be started");
+}
