@@ -480,6 +480,56 @@ fn a_client_of_the_new_era_that_goes_away_takes_its_call_back() {
     }
 }
 
+#[test]
+fn the_sessions_and_streams_of_an_agent_that_is_removed_end() {
+    let agents = json!({ "agents": { "reader": { "tools": ["echo"] }, "writer": { "tools": ["*"] } } });
+    let project = project(&["echo", "wait"], json!({ "defer": false }), agents.clone());
+    let gate = project.pipe("gate");
+    let listener = Listener::start(&project, &[], &[]);
+    let (headers, _) = listener.session("/mcp/writer", &[], json!({}));
+    let (of_reader, _) = listener.session("/mcp/reader", &[], json!({}));
+    let stream = listener.events("GET", "/mcp/writer", &borrowed(&headers), "");
+    let of_other = listener.events("GET", "/mcp/reader", &borrowed(&of_reader), "");
+    let (alone, listen) =
+        alone(json!("sub"), "subscriptions/listen", json!({ "notifications": { "toolsListChanged": true } }));
+    let subscription = listener.events("POST", "/mcp/writer", &borrowed(&alone), &listen.to_string());
+    assert_eq!(subscription.next()["method"], "notifications/subscriptions/acknowledged");
+    let waits = call(json!(1), "mcp__s__wait", json!({ "gate": gate }));
+    let list = message(json!(2), "tools/list", json!({}));
+    let all = project.read("config.yml");
+    let answered = listener.request_and("POST", "/mcp/writer", &borrowed(&headers), &waits.to_string(), || {
+        while !project.read_so_far("log").contains("gate") {
+            std::thread::yield_now();
+        }
+        let mut fewer: Value = serde_json::from_str(&all).unwrap();
+        fewer["agents"].as_object_mut().unwrap().remove("writer");
+        project.replace("config.yml", &fewer.to_string());
+        assert_eq!(project.run(&["reload"]).code, 0);
+        release(&gate);
+        assert_eq!(listener.events("GET", "/mcp/writer", &borrowed(&headers), "").status, 404);
+    });
+    // What was in flight is answered, as at every reload.
+    assert_eq!(answered.json()["result"]["content"][0]["text"], "let go");
+    subscription.rest();
+    stream.rest();
+    for (method, body) in [("POST", list.to_string()), ("GET", String::new()), ("DELETE", String::new())] {
+        let gone = listener.request(method, "/mcp/writer", &borrowed(&headers), &body);
+        assert_eq!(gone.status, 404, "{method}: {gone:?}");
+        assert!(gone.body.contains("there is no agent `writer`; the agents are lead, reader"), "{method}: {gone:?}");
+    }
+    // Those of others go on, and who comes back begins anew.
+    assert_eq!(names(&listener.post("/mcp/reader", &of_reader, &list).json()), ["mcp__s__echo"]);
+    project.replace("config.yml", &all);
+    assert_eq!(project.run(&["reload"]).code, 0);
+    let gone = listener.post("/mcp/writer", &headers, &list);
+    assert_eq!((gone.status, gone.body.contains("there is no such session")), (404, true), "{gone:?}");
+    let (headers, _) = listener.session("/mcp/writer", &[], json!({}));
+    assert_eq!(names(&listener.post("/mcp/writer", &headers, &list).json()).len(), 2);
+    listener.client.signal(Signal::SIGTERM);
+    of_other.rest();
+    assert_eq!(listener.client.ended().0.code(), Some(0));
+}
+
 /// A process that may have few files open takes few connections, so that there are files left for its servers.
 #[test]
 fn connections_are_bounded_and_one_too_many_is_told() {
