@@ -266,6 +266,33 @@ fn an_http_status_on_the_way_is_the_cause_and_a_refusal_is_not_asked_again() {
     client.end();
 }
 
+/// However eager it is to come back by its config, a server that says when it may be asked again isn't asked before.
+#[test]
+fn a_server_that_asks_to_be_left_alone_is() {
+    let first = |status: u16, wait: &str| {
+        let fault = json!({ "retry_after": [status, wait] });
+        json!({ "initialize": fault, "server/discover": fault })
+    };
+    const TWO: &[&str] = &["http", "sse"];
+    let more = json!({ "reconnect": { "initial_seconds": 1, "jitter_seconds": 0 } });
+    let rows: Vec<Row<'_>> = vec![
+        ("busy", first(429, "40"), TWO, "40.0"),
+        ("down", first(503, "7200"), TWO, "300.0"),
+        ("until", first(503, "Fri, 31 Dec 9999 23:59:59 GMT"), TWO, "300.0"),
+        ("odd", first(429, "soon"), TWO, "1.0"),
+        ("fault", first(500, "40"), TWO, "1.0"),
+    ];
+    let (project, _remotes, client) = connect(&rows, &more);
+    for (name, _, ways, seconds) in &rows {
+        for way in *ways {
+            client.logged(&format!("server.reconnecting: {name}-{way}: attempt 2 in {seconds} s"), 0);
+        }
+    }
+    let told = "waiting: server `…` answered HTTP 429: …; it is asked too often; it asks to be left alone for 40 s";
+    TWO.iter().for_each(|way| stage::becomes(&project, &client, &format!("busy-{way}"), told));
+    client.end();
+}
+
 /// Whatever an older server makes of the question for the new era, `initialize` is asked next.
 #[test]
 fn any_answer_to_the_question_for_the_era_but_a_refusal_leads_to_a_connection() {

@@ -1,5 +1,7 @@
 //! Why a connection could not be made: the real cause, in words that say what to do. No secret value in any of it.
 
+use std::time::Duration;
+
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::plan::TransportKind;
 
@@ -168,7 +170,7 @@ pub enum ConnectError {
         sent: Vec<String>,
     },
     /// It answered with an HTTP status that says no.
-    #[error("server `{server}` answered HTTP {status}{}{}", detail(.body), advice(*.transport, *.status))]
+    #[error("server `{server}` answered HTTP {status}{}{}{}", detail(.body), advice(*.transport, *.status), asks(*.retry_after))]
     Status {
         /// The server.
         server: ServerName,
@@ -178,6 +180,8 @@ pub enum ConnectError {
         body: String,
         /// How it was spoken to.
         transport: TransportKind,
+        /// How long it asks to be left alone.
+        retry_after: Option<Duration>,
     },
     /// It is somewhere else.
     #[error("server `{server}` answered {cause}")]
@@ -246,6 +250,14 @@ impl ConnectError {
         }
     }
 
+    /// How long the server asks to be left alone; zero where it doesn't.
+    pub fn asked_wait(&self) -> Duration {
+        match self {
+            Self::Status { retry_after, .. } => retry_after.unwrap_or_default(),
+            _ => Duration::ZERO,
+        }
+    }
+
     /// Whether trying again without any change could end otherwise.
     pub fn is_worth_retrying(&self) -> bool {
         match self {
@@ -291,6 +303,10 @@ fn credentials(sent: &[String]) -> String {
     } else {
         format!("it does not accept {}", sent.join(", "))
     }
+}
+
+fn asks(retry_after: Option<Duration>) -> String {
+    retry_after.map(|wait| format!("; it asks to be left alone for {} s", wait.as_secs())).unwrap_or_default()
 }
 
 fn detail(body: &str) -> String {

@@ -279,9 +279,9 @@ pub(super) fn http_cause(server: &Server, mask: &Mask, error: HttpError) -> Conn
             let sent = server.launch.remote().map(written).unwrap_or_default();
             ConnectError::Unauthorized { server: name, status, sent }
         }
-        HttpError::Status { status, body } => {
+        HttpError::Status { status, body, retry_after } => {
             let transport = server.launch.kind();
-            ConnectError::Status { server: name, status, body: mask.apply_excerpt(&body), transport }
+            ConnectError::Status { server: name, status, body: mask.apply_excerpt(&body), transport, retry_after }
         }
         redirect @ HttpError::Redirect { .. } => {
             ConnectError::Redirect { server: name, cause: mask.apply_excerpt(&redirect.to_string()) }
