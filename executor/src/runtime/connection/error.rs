@@ -111,6 +111,14 @@ pub enum ConnectError {
         /// The system's words.
         cause: String,
     },
+    /// The program is there, and can't be run.
+    #[error("server `{server}` can't start: {cause}")]
+    Unfit {
+        /// The server.
+        server: ServerName,
+        /// What is wrong with it, and what to do.
+        cause: String,
+    },
     /// The process ended before it was ready.
     #[error("server `{server}` ended ({exit}) while {}{}", .step.doing(), last_words(.stderr))]
     Exited {
@@ -209,6 +217,16 @@ pub enum ConnectError {
         /// Its words.
         message: String,
     },
+    /// Its answer to `initialize` isn't what the protocol asks for.
+    #[error(
+        "server `{server}` doesn't keep to the protocol in its answer to `initialize`: {what}; use another version of it, or tell those who make it"
+    )]
+    Malformed {
+        /// The server.
+        server: ServerName,
+        /// What is wrong with the answer.
+        what: String,
+    },
     /// It speaks a revision that we don't.
     #[error(
         "server `{server}` answered with protocol version `{version}`; supported are 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25 and, without `initialize`, 2026-07-28"
@@ -236,7 +254,7 @@ impl ConnectError {
             Self::Secret(_) => "secret",
             Self::Header(_) | Self::Url { .. } | Self::Certificates { .. } | Self::Tls { .. } => "config",
             Self::NotFound { .. } => "command_not_found",
-            Self::Directory { .. } | Self::Spawn { .. } => "spawn",
+            Self::Directory { .. } | Self::Spawn { .. } | Self::Unfit { .. } => "spawn",
             Self::Exited { .. } => "exited",
             Self::HungUp { .. } => "hung_up",
             Self::TimedOut { .. } => "timeout",
@@ -245,7 +263,7 @@ impl ConnectError {
             Self::Unreachable { .. } => "unreachable",
             Self::Refused { .. } => "refused",
             Self::Version { .. } => "protocol_version",
-            Self::Protocol { .. } => "protocol",
+            Self::Protocol { .. } | Self::Malformed { .. } => "protocol",
             Self::GivenUp { .. } => "given_up",
         }
     }
@@ -268,6 +286,7 @@ impl ConnectError {
             | Self::Tls { .. }
             | Self::NotFound { .. }
             | Self::Directory { .. }
+            | Self::Unfit { .. }
             | Self::Unauthorized { .. }
             | Self::Redirect { .. }
             | Self::Version { .. } => false,
@@ -279,6 +298,7 @@ impl ConnectError {
             | Self::Unreachable { .. }
             | Self::Refused { .. }
             | Self::GivenUp { .. }
+            | Self::Malformed { .. }
             | Self::Protocol { .. } => true,
         }
     }

@@ -216,7 +216,9 @@ impl Trial<'_> {
             Failed::Handshake(Refusal::Version(version)) => {
                 ConnectError::Version { server: name.clone(), version: masked(&version) }
             }
-            Failed::Handshake(Refusal::Odd(what)) => protocol(what.to_owned()),
+            Failed::Handshake(Refusal::Odd(what)) => {
+                ConnectError::Malformed { server: name.clone(), what: masked(&what) }
+            }
             Failed::Handshake(Refusal::Send(error)) => match call::http_error(&error).or_else(of_watch) {
                 Some(error) => http_cause(self.server, &self.mask, error),
                 None => protocol(masked(&error.error.to_string())),
