@@ -173,13 +173,37 @@ fn silence_and_nonsense_on_the_way_are_the_cause() {
             "odd",
             at("initialize", json!({ "result": 5 })),
             &["stdio"],
-            "failed: server `odd-stdio` can't be talked to: its answer to `initialize` is not what the protocol asks for",
+            "failed: server `odd-stdio` doesn't keep to the protocol in its answer to `initialize`: the result is a number, not an object",
         ),
         (
             "odd",
             at("initialize", json!({ "result": 5 })),
             remote,
-            "waiting: server `…` can't be talked to: its answer to `initialize` is not what the protocol asks for",
+            "waiting: server `…` doesn't keep to the protocol in its answer to `initialize`: the result is a number, not an object",
+        ),
+        (
+            "nobody",
+            at("initialize", json!({ "result": { "protocolVersion": "2025-06-18", "capabilities": {} } })),
+            SESSION,
+            "server `…` doesn't keep to the protocol in its answer to `initialize`: `serverInfo` is missing; use another version of it, or tell those who make it",
+        ),
+        (
+            "mistyped",
+            at(
+                "initialize",
+                json!({ "result": { "protocolVersion": 5, "capabilities": [], "serverInfo": { "name": "x" } } }),
+            ),
+            SESSION,
+            "in its answer to `initialize`: `protocolVersion` is a number, not a string, `capabilities` is a list, not an object, `serverInfo.version` is missing; use",
+        ),
+        (
+            "deeper",
+            at(
+                "initialize",
+                json!({ "result": { "protocolVersion": "2025-06-18", "capabilities": { "prompts": {}, "tools": true }, "serverInfo": { "name": "x", "version": "1" } } }),
+            ),
+            SESSION,
+            "in its answer to `initialize`: `capabilities.tools` can't be read: true; use",
         ),
         (
             "no",
@@ -266,6 +290,33 @@ fn an_http_status_on_the_way_is_the_cause_and_a_refusal_is_not_asked_again() {
     client.end();
 }
 
+/// However eager it is to come back by its config, a server that says when it may be asked again isn't asked before.
+#[test]
+fn a_server_that_asks_to_be_left_alone_is() {
+    let first = |status: u16, wait: &str| {
+        let fault = json!({ "retry_after": [status, wait] });
+        json!({ "initialize": fault, "server/discover": fault })
+    };
+    const TWO: &[&str] = &["http", "sse"];
+    let more = json!({ "reconnect": { "initial_seconds": 1, "jitter_seconds": 0 } });
+    let rows: Vec<Row<'_>> = vec![
+        ("busy", first(429, "40"), TWO, "40.0"),
+        ("down", first(503, "7200"), TWO, "300.0"),
+        ("until", first(503, "Fri, 31 Dec 9999 23:59:59 GMT"), TWO, "300.0"),
+        ("odd", first(429, "soon"), TWO, "1.0"),
+        ("fault", first(500, "40"), TWO, "1.0"),
+    ];
+    let (project, _remotes, client) = connect(&rows, &more);
+    for (name, _, ways, seconds) in &rows {
+        for way in *ways {
+            client.logged(&format!("server.reconnecting: {name}-{way}: attempt 2 in {seconds} s"), 0);
+        }
+    }
+    let told = "waiting: server `…` answered HTTP 429: …; it is asked too often; it asks to be left alone for 40 s";
+    TWO.iter().for_each(|way| stage::becomes(&project, &client, &format!("busy-{way}"), told));
+    client.end();
+}
+
 /// Whatever an older server makes of the question for the new era, `initialize` is asked next.
 #[test]
 fn any_answer_to_the_question_for_the_era_but_a_refusal_leads_to_a_connection() {
@@ -309,4 +360,39 @@ fn pages_without_end_cost_a_warning() {
         ("other", pages("other"), &["stdio", "http"], "ready; …it has more than 1000 pages; 1000 items are kept"),
     ];
     all_connect(&rows, &json!({ "request_timeout_seconds": 60, "timeout_seconds": 60 }));
+}
+
+/// The system has few words for a file that it can't run.
+#[test]
+fn a_file_that_can_not_be_run_is_told_of_with_what_to_do() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let project = Project::new("");
+    let rows = [
+        (
+            "bare",
+            "echo hello\n",
+            "`[DIR]/bare` is neither a program for this machine nor a script with a `#!` line; let a script begin",
+        ),
+        (
+            "lost",
+            "#!/no/such/interpreter\n",
+            "`[DIR]/lost` is there, and what it needs to run is not: correct the program that its `#!` line names",
+        ),
+    ];
+    let mut servers = Vec::new();
+    for (name, text, _) in rows {
+        project.write(name, text);
+        std::fs::set_permissions(project.path(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+        servers.push(json!({ "name": name, "command": format!("./{name}"), "restart": "on_failure" }));
+    }
+    project.write("config.yml", &config(&servers, json!({})));
+    let client = Client::start(&project, &[]);
+    for (name, _, told) in rows {
+        let directory = project.path("");
+        let told = told.replace("[DIR]", directory.display().to_string().trim_end_matches('/'));
+        let line = client.logged(&format!("server.connect_failed: {name}: "), 0);
+        assert!(line.contains(&format!("server `{name}` can't start: {told}")), "{line}");
+        assert!(line.contains("not tried again"), "{line}");
+    }
+    client.end();
 }

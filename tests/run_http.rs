@@ -228,7 +228,8 @@ fn a_request_that_stands_alone_has_headers_that_agree() {
 fn the_token_decides_the_agent_and_sessions_are_its_own() {
     let project = project(&["echo", "other"], json!({ "defer": false }), with_tokens());
     let listener = Listener::start(&project, &[], &TOKENS);
-    let (lead, reader) = (bearer("sesame-for-lead"), bearer("sesame-for-reader"));
+    let (lead, reader, admin) = (bearer("sesame-for-lead"), bearer("sesame-for-reader"), bearer(ADMIN));
+    let events = listener.events("GET", "/api/events", &[(admin.0, &admin.1)], "");
     let list = message(json!(1), "tools/list", json!({}));
     let (headers, _) = listener.session("/mcp", &[(lead.0, &lead.1)], json!({}));
     assert_eq!(names(&listener.post("/mcp", &headers, &list).json()).len(), 2);
@@ -236,6 +237,15 @@ fn the_token_decides_the_agent_and_sessions_are_its_own() {
     assert_eq!(names(&listener.post("/mcp", &of_reader, &list).json()), ["mcp__s__echo"]);
     let denied = listener.post("/mcp", &of_reader, &call(json!(2), "mcp__s__other", json!({}))).json();
     assert!(denied["error"]["message"].as_str().unwrap().contains("unknown tool"), "{denied}");
+    let told = events.first(|event| event["event"] == "policy.denied");
+    let line = 1 + project.read("config.yml").lines().position(|line| line.contains("\"reader\": {")).unwrap();
+    assert_eq!(
+        (&told["operation"], &told["place"]),
+        (&json!("mcp:call:mcp__s__other"), &json!(format!("config.yml:{line}")))
+    );
+    listener.post("/mcp", &of_reader, &call(json!(3), "mcp__s__nope", json!({})));
+    let told = events.first(|event| event["event"] == "policy.denied");
+    assert!(told.get("place").is_none(), "{told}");
     // Another agent's session isn't there.
     let mut stolen = of_reader.clone();
     stolen.iter_mut().find(|(name, _)| name == "mcp-session-id").unwrap().1 = headers.last().unwrap().1.clone();
@@ -468,4 +478,75 @@ fn a_client_of_the_new_era_that_goes_away_takes_its_call_back() {
     while !project.read_so_far("log").contains("notifications/cancelled") {
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn the_sessions_and_streams_of_an_agent_that_is_removed_end() {
+    let agents = json!({ "agents": { "reader": { "tools": ["echo"] }, "writer": { "tools": ["*"] } } });
+    let project = project(&["echo", "wait"], json!({ "defer": false }), agents.clone());
+    let gate = project.pipe("gate");
+    let listener = Listener::start(&project, &[], &[]);
+    let (headers, _) = listener.session("/mcp/writer", &[], json!({}));
+    let (of_reader, _) = listener.session("/mcp/reader", &[], json!({}));
+    let stream = listener.events("GET", "/mcp/writer", &borrowed(&headers), "");
+    let of_other = listener.events("GET", "/mcp/reader", &borrowed(&of_reader), "");
+    let (alone, listen) =
+        alone(json!("sub"), "subscriptions/listen", json!({ "notifications": { "toolsListChanged": true } }));
+    let subscription = listener.events("POST", "/mcp/writer", &borrowed(&alone), &listen.to_string());
+    assert_eq!(subscription.next()["method"], "notifications/subscriptions/acknowledged");
+    let waits = call(json!(1), "mcp__s__wait", json!({ "gate": gate }));
+    let list = message(json!(2), "tools/list", json!({}));
+    let all = project.read("config.yml");
+    let answered = listener.request_and("POST", "/mcp/writer", &borrowed(&headers), &waits.to_string(), || {
+        while !project.read_so_far("log").contains("gate") {
+            std::thread::yield_now();
+        }
+        let mut fewer: Value = serde_json::from_str(&all).unwrap();
+        fewer["agents"].as_object_mut().unwrap().remove("writer");
+        project.replace("config.yml", &fewer.to_string());
+        assert_eq!(project.run(&["reload"]).code, 0);
+        release(&gate);
+        assert_eq!(listener.events("GET", "/mcp/writer", &borrowed(&headers), "").status, 404);
+    });
+    // What was in flight is answered, as at every reload.
+    assert_eq!(answered.json()["result"]["content"][0]["text"], "let go");
+    subscription.rest();
+    stream.rest();
+    for (method, body) in [("POST", list.to_string()), ("GET", String::new()), ("DELETE", String::new())] {
+        let gone = listener.request(method, "/mcp/writer", &borrowed(&headers), &body);
+        assert_eq!(gone.status, 404, "{method}: {gone:?}");
+        assert!(gone.body.contains("there is no agent `writer`; the agents are lead, reader"), "{method}: {gone:?}");
+    }
+    // Those of others go on, and who comes back begins anew.
+    assert_eq!(names(&listener.post("/mcp/reader", &of_reader, &list).json()), ["mcp__s__echo"]);
+    project.replace("config.yml", &all);
+    assert_eq!(project.run(&["reload"]).code, 0);
+    let gone = listener.post("/mcp/writer", &headers, &list);
+    assert_eq!((gone.status, gone.body.contains("there is no such session")), (404, true), "{gone:?}");
+    let (headers, _) = listener.session("/mcp/writer", &[], json!({}));
+    assert_eq!(names(&listener.post("/mcp/writer", &headers, &list).json()).len(), 2);
+    listener.client.signal(Signal::SIGTERM);
+    of_other.rest();
+    assert_eq!(listener.client.ended().0.code(), Some(0));
+}
+
+/// A process that may have few files open takes few connections, so that there are files left for its servers.
+#[test]
+fn connections_are_bounded_and_one_too_many_is_told() {
+    let project = project(&["echo"], json!({ "defer": false }), json!({}));
+    let mut limited = std::process::Command::new("sh");
+    limited.args(["-c", r#"ulimit -n 64; exec "$0" run --listen 127.0.0.1:0"#, env!("CARGO_BIN_EXE_mcplan")]);
+    limited.current_dir(project.path("")).env("XDG_RUNTIME_DIR", project.path(""));
+    let listener = Listener::of(limited);
+    let held: Vec<_> = (0..32).map(|_| std::net::TcpStream::connect(&listener.address).unwrap()).collect();
+    let refused = listener.get("/livez", &[]);
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")), "{refused:?}");
+    assert!(refused.body.contains("32 connections are open, which is the most"), "{refused:?}");
+    assert!(listener.client.logged("32 HTTP connections are open", 0).contains("WARN"));
+    drop(held);
+    while listener.get("/livez", &[]).status != 200 {
+        std::thread::yield_now();
+    }
+    let (headers, list) = alone(json!(1), "tools/list", json!({}));
+    assert_eq!(names(&listener.post("/mcp", &headers, &list).json()), ["mcp__s__echo"], "a server could be started");
 }

@@ -442,3 +442,55 @@ fn no_more_is_promoted_than_the_config_allows() {
     assert_eq!(names.len(), 4, "{names:?}");
     client.end();
 }
+
+/// The rule that denied a call is found in the file that it stands in: the config, its profile or a fragment; also
+/// after a line has moved, which is no other plan, and nowhere where the lock is the plan.
+#[test]
+fn a_denial_is_told_with_the_place_of_its_rule() {
+    let server = |name: &str, more: &str| {
+        let entry = scripted(name, &json!({ "tools": ["a", "b", "c", "d"] }), json!({}));
+        let entry = entry.to_string();
+        format!("  - {}{more} }}\n", entry.strip_suffix('}').unwrap())
+    };
+    let main = format!(
+        "fragments: [team.yml]\nmcp_servers:\n{}policy:\n  deny:\n    - mcp:call:s:b\nagents:\n  lead:\n    tools: ['*__a', '*__b']\n",
+        server("s", "\n  , tools: { exclude:\n    [a] }")
+    );
+    let project = Project::new(&main);
+    project.write("config.prod.yml", "mcp:\n  denylist:\n    - t__a\n");
+    project.write("team.yml", &format!("mcp_servers:\n{}policy:\n  deny:\n\n    - mcp:call:t:b\n", server("t", "")));
+    let ran = project.run(&["lock", "--profile", "prod"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let told = |client: &mut Client, tool: &str, place: &str| {
+        let mark = client.mark();
+        client.error("tools/call", json!({ "name": tool, "arguments": {} }));
+        let line = client.logged(&format!("policy.denied: mcp:call:{tool}: "), mark);
+        assert!(if place.is_empty() { !line.contains("yml") } else { line.ends_with(place) }, "{place}: {line}");
+    };
+    let mut client = Client::start(&project, &["--profile", "prod"]);
+    for (tool, place) in [
+        ("mcp__s__a", " (config.yml:5)"),
+        ("mcp__s__b", " (config.yml:8)"),
+        ("mcp__s__c", " (config.yml:10)"),
+        ("mcp__t__a", " (config.prod.yml:3)"),
+        ("mcp__t__b", " (team.yml:6)"),
+        ("mcp__t__nope", ""),
+    ] {
+        told(&mut client, tool, place);
+    }
+    project.replace("config.yml", &format!("# one\n# two\n{main}"));
+    let ran = project.run(&["reload", "--profile", "prod"]);
+    assert!(ran.code == 0 && !client.log().contains("plan.reloaded"), "{ran:?}\n{}", client.log());
+    told(&mut client, "mcp__s__b", " (config.yml:10)");
+    project.replace("config.yml", &main.replace("mcp:call:s:b", "mcp:call:s:b*"));
+    client.logged("plan.reloaded", 0);
+    told(&mut client, "mcp__s__b", " (config.yml:8)");
+    client.end();
+    // Explained from the same file, it has the same place.
+    project.replace("config.yml", &main);
+    let explained = project.run(&["explain", "mcp__s__b", "--profile", "prod"]);
+    assert!(explained.out.contains("(config.yml:8)"), "{explained:?}");
+    let mut frozen = Client::start(&project, &["--profile", "prod", "--frozen"]);
+    told(&mut frozen, "mcp__s__b", "");
+    frozen.end();
+}

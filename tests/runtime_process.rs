@@ -287,7 +287,7 @@ mod unix {
         let plan = compile("config.yml", &files).unwrap().plan.unwrap();
         let template = PromptTemplate::parse(plan.prompt.template.content.text()).unwrap().into();
         let places = Places::of_machine(std::path::Path::new("/")).into();
-        let program = Program { plan: plan.into(), baseline: None, template, places };
+        let program = Program { plan: plan.into(), baseline: None, template, places, written: Default::default() };
         Executor::start(program, Context::of_process("/")).0
     }
 

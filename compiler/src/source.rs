@@ -212,9 +212,29 @@ impl SourceMap {
         &self.sources[id.0 as usize]
     }
 
+    /// Where the lines of all files are, for who keeps places for long and needs no text.
+    pub fn lines(self) -> Lines {
+        Lines(self.sources.into_iter().map(|source| (source.path, source.lines)).collect())
+    }
+
     /// All files, in the order they were read.
     pub fn iter(&self) -> impl Iterator<Item = &Source> {
         self.sources.iter()
+    }
+}
+
+/// The lines of the files of a [`SourceMap`].
+#[derive(Clone, Debug, Default)]
+pub struct Lines(Vec<(String, Vec<usize>)>);
+
+impl Lines {
+    /// File and line of a place, as in `config.yml:12`.
+    ///
+    /// # Panics
+    /// When the place is one of other files: a bug of ours.
+    pub fn shown(&self, at: Span) -> String {
+        let (path, lines) = &self.0[at.source.0 as usize];
+        format!("{path}:{}", lines.partition_point(|start| *start <= at.start))
     }
 }
 

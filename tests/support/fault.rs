@@ -54,6 +54,8 @@ pub enum Fault {
     Ask(String, Value),
     /// An HTTP status, and this text.
     Status(u16, String),
+    /// An HTTP status, and this `Retry-After`.
+    RetryAfter(u16, String),
     /// The end in the middle of the answer.
     Cut,
     /// The end in the middle of a stream of which the answer is the second message.
@@ -86,6 +88,7 @@ pub enum Act {
     /// Says the answer to the request with this id once the reply is there: its [`reply_text`].
     Reply(Value, Receiver<Value>),
     Status(u16, String),
+    RetryAfter(u16, String),
     /// The end, with this on stderr where there is one.
     End(String),
     /// Nothing follows, and nothing else is read.
@@ -184,6 +187,7 @@ pub fn acts(fault: Fault, message: &Value, right: Option<Vec<u8>>, replies: &Rep
             vec![Act::Say(request.to_string().into_bytes()), Act::Reply(id.clone(), reply)]
         }
         Fault::Status(status, text) => vec![Act::Status(status, text)],
+        Fault::RetryAfter(status, wait) => vec![Act::RetryAfter(status, wait)],
         Fault::Cut => vec![Act::Half(right.unwrap_or_default())],
         Fault::CutStream => {
             let mut acts = progress(0, 1, message);

@@ -12,7 +12,7 @@ use super::{DEADLINE, Project};
 /// An executor that listens.
 pub struct Listener {
     pub client: Client,
-    address: String,
+    pub address: String,
 }
 
 /// An answer.
@@ -86,6 +86,11 @@ impl Listener {
     pub fn start(project: &Project, args: &[&str], environment: &[(&str, &str)]) -> Self {
         let mut command = project.command(&["run", "--listen", "127.0.0.1:0"]);
         command.args(args).envs(environment.iter().copied());
+        Self::of(command)
+    }
+
+    /// Starts `command`, which must be an executor that listens.
+    pub fn of(command: std::process::Command) -> Self {
         let client = Client::spawn(command, Era::Session);
         let line = client.logged("listening on http://", 0);
         let address = line.split("http://").nth(1).unwrap().trim_end_matches("/mcp").to_owned();

@@ -192,7 +192,7 @@ impl Shared {
                     Ok(())
                 }
                 // There is no process.
-                Act::Status(..) | Act::CloseIn | Act::CloseOut | Act::Grandchild(_) => Ok(()),
+                Act::Status(..) | Act::RetryAfter(..) | Act::CloseIn | Act::CloseOut | Act::Grandchild(_) => Ok(()),
             };
         }
     }
@@ -300,6 +300,7 @@ async fn answered(shared: Arc<Shared>, mut acts: Vec<Act>) -> Response {
     match &mut acts[..] {
         [] => respond(202, String::new()),
         [Act::Status(status, text), ..] => respond(*status, std::mem::take(text)),
+        [Act::RetryAfter(status, wait)] => retry_after(*status, wait),
         [Act::Say(message)] => {
             let of_unknown =
                 serde_json::from_slice::<Value>(message).is_ok_and(|answer| answer["error"]["code"] == -32601);
@@ -319,6 +320,13 @@ async fn answered(shared: Arc<Shared>, mut acts: Vec<Act>) -> Response {
             events(String::new(), said)
         }
     }
+}
+
+/// With a body as those have it who speak JSON-RPC whatever happens.
+fn retry_after(status: u16, wait: &str) -> Response {
+    let mut response = respond(status, r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"later"}}"#);
+    response.headers_mut().insert("retry-after", wait.parse().unwrap());
+    response
 }
 
 async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response {
@@ -354,8 +362,10 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
                 .find_map(|open| (open.subscription.as_str() == of_stream.as_deref()).then(|| open.say.clone()));
             let Some(say) = say else { return respond(404, "no such session") };
             let acts = shared.acts(&message);
-            if let Some(Act::Status(status, text)) = acts.first() {
-                return respond(*status, text.clone());
+            match acts.first() {
+                Some(Act::Status(status, text)) => return respond(*status, text.clone()),
+                Some(Act::RetryAfter(status, wait)) => return retry_after(*status, wait),
+                _ => {}
             }
             tokio::spawn(shared.carry_out(acts, say));
             return respond(202, String::new());

@@ -355,7 +355,7 @@ fn carry_out(act: Act, out: &Out) {
             answer(out, &id, &text_result(pid.trim()));
         }
         // No process has sessions, and an HTTP status is of no use here.
-        Act::Restart | Act::Nothing | Act::Status(..) => {}
+        Act::Restart | Act::Nothing | Act::Status(..) | Act::RetryAfter(..) => {}
     }
 }
 

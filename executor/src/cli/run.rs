@@ -21,6 +21,7 @@ use crate::core::baseline::Baseline;
 use crate::core::caller::Caller;
 use crate::core::session::{Disclosure, DisclosureSetting};
 use crate::core::tokens;
+use crate::core::written::Written;
 use crate::runtime::connection::Context;
 use crate::runtime::executor::{Executor, SWEEP};
 use crate::runtime::places::Places;
@@ -384,13 +385,14 @@ pub(super) enum Refused {
 /// know of it: that the lock no longer fits, that a plugin gave nothing.
 fn judge(project: &Project, trust: Trust, compilation: Option<Compilation>) -> Judged {
     let lock = project.read_lock().map_err(|problem| CouldNot::new(problem.to_string()))?;
-    let (plan, lock, mut warnings) = match (compilation, lock) {
+    let (plan, lock, written, mut warnings) = match (compilation, lock) {
         (_, None) if trust != Trust::Config => {
             return Err(Refused::Lock(project.no_lock()));
         }
         (None, lock) => {
             let plan = lock.as_ref().map(|lock| lock.plan.clone());
-            (plan.ok_or_else(|| CouldNot::new("there is neither a config nor a lock"))?, lock, Vec::new())
+            let plan = plan.ok_or_else(|| CouldNot::new("there is neither a config nor a lock"))?;
+            (plan, lock, Written::default(), Vec::new())
         }
         (Some(compilation), lock) => {
             let Some(plan) = compilation.plan.clone() else { return Err(Refused::Config(Box::new(compilation))) };
@@ -412,7 +414,8 @@ fn judge(project: &Project, trust: Trust, compilation: Option<Compilation>) -> J
                 let command = project.command("lock");
                 warnings.push(format!("{}: {path} doesn't fit the config any more; run '{command}'", Notice::Stale));
             }
-            (plan, lock, warnings)
+            let written = Written { places: compilation.places, lines: compilation.texts.lines() };
+            (plan, lock, written, warnings)
         }
     };
     let template =
@@ -426,6 +429,7 @@ fn judge(project: &Project, trust: Trust, compilation: Option<Compilation>) -> J
         baseline: lock.map(|lock| Arc::new(Baseline::new(lock, trust != Trust::Config))),
         template: Arc::new(template),
         places: Arc::new(Places::of_machine(&project.directory)),
+        written: Arc::new(written),
     };
     Ok((program, warnings))
 }

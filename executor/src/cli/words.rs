@@ -8,6 +8,7 @@ use super::why::{Place, Why};
 use crate::core::caller::Caller;
 use crate::core::catalog::Hidden;
 use crate::core::decisions::{About, Decided, Decision, Naming, Ruling};
+use crate::core::written::rule;
 
 /// A decision as a person reads it.
 pub(super) struct Told {
@@ -69,30 +70,33 @@ impl Teller<'_> {
         let none = ServerPlaces::default();
         // A server that the config no longer has is found nowhere in it.
         let server = places.servers.get(self.decided.server.as_str()).unwrap_or(&none);
+        // What takes the tool away, found as the log of a running executor finds it.
+        let Decided { server: name, exposed, .. } = self.decided;
+        let by = decision.why.as_ref().and_then(|why| rule(places, self.plan(), name, exposed, why));
         let (about, Words(text, at, must)) = match &decision.about {
             About::Enabled => ("server", self.enabled(decision.drops, places, server)),
             About::When { needs, unmet } => ("when", when(needs, unmet.as_deref(), server)),
             About::Include { .. } | About::Exclude { .. } | About::Denylist { .. } => {
-                filter(&decision.about, decision.drops, places, server)
+                filter(&decision.about, by, server)
             }
             About::Text => {
                 let command = self.why.project.command(&format!("lock --server {}", self.decided.server));
                 ("text", unwritten(format!("not locked: run '{command}'")))
             }
-            About::Policy(ruling) => ("policy", policy(ruling, decision.why.as_ref(), &places.policy)),
+            About::Policy(ruling) => ("policy", policy(ruling, decision.why.as_ref(), by, &places.policy)),
             About::Quarantine => ("drift", unwritten(quarantine(decision.why.as_ref()))),
-            About::Agent { listed, by } => ("agent", self.agent(*listed, by.as_deref(), places)),
+            About::Agent { listed, by: pattern } => ("agent", self.agent(*listed, pattern.as_deref(), by, places)),
             About::AgentPolicy(ruling) => {
                 let none = PolicyPlaces::default();
                 let own = places.agents.get(&self.caller.agent).map_or(&none, |agent| &agent.policy);
-                ("agent-policy", policy(ruling, decision.why.as_ref(), own))
+                ("agent-policy", policy(ruling, decision.why.as_ref(), by, own))
             }
-            About::Workspace { needs } => ("workspace", self.workspace(needs, decision.drops, server)),
+            About::Workspace { needs } => ("workspace", self.workspace(needs, decision.drops, by, server)),
             About::Deferral { always, defer, all } => {
                 ("defer", deferral(always.as_deref(), *defer, *all, places, server))
             }
             About::Naming(naming) => ("naming", self.naming(naming, places)),
-            About::Reserved { ours } => ("reserved", self.reserved(decision.drops, *ours, places)),
+            About::Reserved { ours } => ("reserved", self.reserved(decision.drops, *ours, by)),
         };
         Told { about, text, gone: must && at.is_none(), place: at.map(|at| self.why.place(at)) }
     }
@@ -117,24 +121,24 @@ impl Teller<'_> {
         }
     }
 
-    fn agent(&self, listed: bool, by: Option<&str>, places: &Places) -> Words {
+    fn agent(&self, listed: bool, pattern: Option<&str>, by: Option<Span>, places: &Places) -> Words {
         let agent = &self.caller.agent;
         let own = places.agents.get(agent);
-        match by {
+        match pattern {
             Some(pattern) => {
                 written(format!("`{pattern}` of `{agent}` names it"), own.and_then(|own| own.tools.find(pattern)))
             }
-            None if listed => written(format!("no pattern of `{agent}` names it"), own.map(|own| own.at)),
+            None if listed => written(format!("no pattern of `{agent}` names it"), by),
             None => unwritten(format!("`{agent}` has no list and sees every tool")),
         }
     }
 
-    fn workspace(&self, needs: &[String], elsewhere: bool, server: &ServerPlaces) -> Words {
+    fn workspace(&self, needs: &[String], elsewhere: bool, by: Option<Span>, server: &ServerPlaces) -> Words {
         let Some(first) = needs.first() else { return unwritten("in every workspace") };
         let globs = needs.iter().map(|glob| format!("`{glob}`")).collect::<Vec<_>>().join(", ");
         let here = self.caller.workspace.as_deref().unwrap_or("no workspace");
-        let is = if elsewhere { "isn't" } else { "is" };
-        written(format!("only under {globs}, and {here} {is}"), server.workspaces.find(first))
+        let (is, at) = if elsewhere { ("isn't", by) } else { ("is", server.workspaces.find(first)) };
+        written(format!("only under {globs}, and {here} {is}"), at)
     }
 
     fn naming(&self, naming: &Naming, places: &Places) -> Words {
@@ -161,13 +165,13 @@ impl Teller<'_> {
         Words(text, at, false)
     }
 
-    fn reserved(&self, taken: bool, ours: bool, places: &Places) -> Words {
+    fn reserved(&self, taken: bool, ours: bool, by: Option<Span>) -> Words {
         let name = &self.decided.exposed;
         match (taken, ours) {
             (false, _) => unwritten("the name is free"),
             (true, true) => unwritten(format!("`{name}` is one of mcplan's own tools")),
             (true, false) if self.plan().reserved.contains(name) => {
-                written(format!("`{name}` is the host's, by `mcp.reserved`"), places.reserved.find(name))
+                written(format!("`{name}` is the host's, by `mcp.reserved`"), by)
             }
             (true, false) => unwritten(format!("another tool is called `{name}`")),
         }
@@ -187,32 +191,28 @@ fn when(needs: &[String], unmet: Option<&str>, server: &ServerPlaces) -> Words {
     }
 }
 
-fn filter(about: &About, drops: bool, places: &Places, server: &ServerPlaces) -> (&'static str, Words) {
+fn filter(about: &About, at: Option<Span>, server: &ServerPlaces) -> (&'static str, Words) {
     match about {
         About::Include { listed: false, .. } => ("include", unwritten("there is no list, so every tool is kept")),
         About::Include { by: Some(pattern), .. } => {
             ("include", written(format!("`{pattern}` names it"), server.include.find(pattern)))
         }
-        About::Include { .. } => ("include", written("no pattern names it", server.include_list)),
+        About::Include { .. } => ("include", written("no pattern names it", at)),
         About::Exclude { by: Some(pattern), literal: Some(literal) } => {
             let text = format!("`{pattern}` names it, and `include` keeps it as `{literal}`");
             ("exclude", written(text, server.exclude.find(pattern)))
         }
-        About::Exclude { by: Some(pattern), .. } => {
-            ("exclude", written(format!("`{pattern}` drops it"), server.exclude.find(pattern)))
-        }
-        About::Denylist { by: Some(pattern) } => {
-            ("denylist", written(format!("`{pattern}` drops it"), places.denylist.find(pattern)))
-        }
+        About::Exclude { by: Some(pattern), .. } => ("exclude", written(format!("`{pattern}` drops it"), at)),
+        About::Denylist { by: Some(pattern) } => ("denylist", written(format!("`{pattern}` drops it"), at)),
         _ => {
-            debug_assert!(!drops);
+            debug_assert!(at.is_none());
             let word = if matches!(about, About::Exclude { .. }) { "exclude" } else { "denylist" };
             (word, unwritten("no pattern names it"))
         }
     }
 }
 
-fn policy(ruling: &Ruling, why: Option<&Hidden>, places: &PolicyPlaces) -> Words {
+fn policy(ruling: &Ruling, why: Option<&Hidden>, at: Option<Span>, places: &PolicyPlaces) -> Words {
     match (ruling, why) {
         (Ruling::Default, _) => unwritten("no rule denies it"),
         (Ruling::Allow(rule), _) => written(format!("`{rule}` allows it"), places.allow.find(rule)),
@@ -223,13 +223,11 @@ fn policy(ruling: &Ruling, why: Option<&Hidden>, places: &PolicyPlaces) -> Words
             "`read_only`, and whether it changes anything isn't locked of a tool that is filtered",
             places.read_only,
         ),
-        (Ruling::Refused, Some(Hidden::Rule(rule))) => written(format!("`{rule}` denies it"), places.deny.find(rule)),
-        (Ruling::Refused, Some(Hidden::DeniedByDefault)) => {
-            written("denied by default, and no rule of `allow` names it", places.default)
+        (Ruling::Refused, Some(Hidden::Rule(_, rule))) => written(format!("`{rule}` denies it"), at),
+        (Ruling::Refused, Some(Hidden::DeniedByDefault(_))) => {
+            written("denied by default, and no rule of `allow` names it", at)
         }
-        (Ruling::Refused, _) => {
-            written("`read_only`, and the tool isn't locked as one that changes nothing", places.read_only)
-        }
+        (Ruling::Refused, _) => written("`read_only`, and the tool isn't locked as one that changes nothing", at),
     }
 }
 

@@ -120,6 +120,15 @@ pub struct CatalogTool {
     pub text: Arc<str>,
 }
 
+/// Whose policy it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// `policy`.
+    Everyones,
+    /// `agents.NAME.policy`.
+    Agents(String),
+}
+
 /// Why a tool of some server isn't offered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hidden {
@@ -141,12 +150,12 @@ pub enum Hidden {
     Drifted(String),
     /// What the server says isn't what was locked, and none of its tools is offered.
     Refused(String),
-    /// This rule of the policy denies it; the agent's own policy when it is one.
-    Rule(String),
+    /// This rule of the policy denies it.
+    Rule(Whose, String),
     /// `default: deny`, and no rule allows it.
-    DeniedByDefault,
+    DeniedByDefault(Whose),
     /// `read_only`, and it isn't known to change nothing.
-    NotReadOnly,
+    NotReadOnly(Whose),
     /// The agent's `tools` doesn't name it.
     NotTheAgents(String),
     /// The server is for other workspaces.
@@ -156,7 +165,7 @@ pub enum Hidden {
 impl Hidden {
     /// Whether it is policy that denies the tool. All other reasons hide it.
     pub fn is_denial(&self) -> bool {
-        matches!(self, Self::Rule(_) | Self::DeniedByDefault | Self::NotReadOnly)
+        matches!(self, Self::Rule(..) | Self::DeniedByDefault(_) | Self::NotReadOnly(_))
     }
 }
 
@@ -172,9 +181,9 @@ impl std::fmt::Display for Hidden {
             Self::NotLocked => f.write_str("it isn't in the lock, and only what is locked is served"),
             Self::Drifted(why) => write!(f, "it isn't what was locked: {why}; lock again if that is wanted"),
             Self::Refused(why) => write!(f, "its server isn't what was locked: {why}; lock again if that is wanted"),
-            Self::Rule(rule) => write!(f, "policy denies it with `{rule}`"),
-            Self::DeniedByDefault => f.write_str("policy denies by default, and no `allow` rule names it"),
-            Self::NotReadOnly => f.write_str("policy is `read_only`, and it isn't known to change nothing"),
+            Self::Rule(_, rule) => write!(f, "policy denies it with `{rule}`"),
+            Self::DeniedByDefault(_) => f.write_str("policy denies by default, and no `allow` rule names it"),
+            Self::NotReadOnly(_) => f.write_str("policy is `read_only`, and it isn't known to change nothing"),
             Self::NotTheAgents(agent) => write!(f, "`agents.{agent}.tools` doesn't name it"),
             Self::OtherWorkspace => f.write_str("its server is for other workspaces"),
         }
@@ -258,7 +267,10 @@ impl Catalog {
             let operation = Operation::Call { server: &server.name, tool: &entry.known.name, read_only };
             let kept = plan.keeps(server, &entry.known.name).map_err(hidden);
             let trusted = || listing.distrusted.get(&entry.known.name).cloned().map_or(Ok(()), Err);
-            match kept.and_then(|()| plan.policy.decide(&operation).map_err(refused)).and_then(|()| trusted()) {
+            match kept
+                .and_then(|()| plan.policy.decide(&operation).map_err(|why| refused(why, Whose::Everyones)))
+                .and_then(|()| trusted())
+            {
                 Err(why) => self.hide(exposed.as_str(), server, why),
                 Ok(()) => match before.text_of(exposed, entry).or_else(|| renamed(&entry.raw, exposed.as_str())) {
                     Some(text) => tools.push(CatalogTool {
@@ -351,14 +363,14 @@ fn why_not(plan: &Plan, caller: &Caller, tool: &CatalogTool) -> Option<Hidden> {
     if !agent.sees(&operation) {
         return not_listed();
     }
-    agent.policy.decide(&operation).err().map(refused)
+    agent.policy.decide(&operation).err().map(|why| refused(why, Whose::Agents(caller.agent.clone())))
 }
 
-pub(super) fn refused(refusal: Refusal<'_>) -> Hidden {
+pub(super) fn refused(refusal: Refusal<'_>, whose: Whose) -> Hidden {
     match refusal {
-        Refusal::Rule(rule) => Hidden::Rule(rule.to_string()),
-        Refusal::Default => Hidden::DeniedByDefault,
-        Refusal::ReadOnly => Hidden::NotReadOnly,
+        Refusal::Rule(rule) => Hidden::Rule(whose, rule.to_string()),
+        Refusal::Default => Hidden::DeniedByDefault(whose),
+        Refusal::ReadOnly => Hidden::NotReadOnly(whose),
     }
 }
 

@@ -8,7 +8,7 @@ use mcplan_compiler::name::ServerName;
 use mcplan_compiler::plan::{NameChange, NameTable, OWN_TOOLS, Operation, Policy, Refusal, Server};
 
 use super::caller::Caller;
-use super::catalog::{Hidden, Listing, refused};
+use super::catalog::{Hidden, Listing, Whose, refused};
 use super::snapshot::{Snapshot, Standing};
 
 /// A tool of some server, and what is asked about it.
@@ -267,7 +267,7 @@ fn decisions(
     }
     let read_only = listing.read_only.get(tool).copied().unwrap_or(false);
     let operation = Operation::Call { server: &server.name, tool, read_only };
-    let (ruling, why) = ruling(&plan.policy, &operation, named_only);
+    let (ruling, why) = ruling(&plan.policy, Whose::Everyones, &operation, named_only);
     all.push(Decision::new(About::Policy(ruling), why));
     all.push(Decision::new(About::Quarantine, None));
     let agent = plan.agents.get(&caller.agent);
@@ -277,7 +277,7 @@ fn decisions(
     let others = (!sees).then(|| Hidden::NotTheAgents(caller.agent.clone()));
     all.push(Decision::new(About::Agent { listed, by }, others));
     if let Some(agent) = agent.filter(|agent| agent.policy != Policy::default()) {
-        let (ruling, why) = self::ruling(&agent.policy, &operation, named_only);
+        let (ruling, why) = self::ruling(&agent.policy, Whose::Agents(caller.agent.clone()), &operation, named_only);
         all.push(Decision::new(About::AgentPolicy(ruling), why));
     }
     let elsewhere = (!caller.is_in_workspace_of(server)).then_some(Hidden::OtherWorkspace);
@@ -305,10 +305,10 @@ impl Decision {
 }
 
 /// `named_only`: the tool is dropped already, and its hints aren't known.
-fn ruling(policy: &Policy, operation: &Operation<'_>, named_only: bool) -> (Ruling, Option<Hidden>) {
+fn ruling(policy: &Policy, whose: Whose, operation: &Operation<'_>, named_only: bool) -> (Ruling, Option<Hidden>) {
     match policy.decide(operation) {
         Err(Refusal::ReadOnly) if named_only => return (Ruling::ReadOnlyUnknown, None),
-        Err(refusal) => return (Ruling::Refused, Some(refused(refusal))),
+        Err(refusal) => return (Ruling::Refused, Some(refused(refusal, whose))),
         Ok(()) => {}
     }
     let known = matches!(operation, Operation::Call { read_only: true, .. });

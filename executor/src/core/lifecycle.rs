@@ -113,8 +113,8 @@ pub enum Event {
     },
     /// An attempt succeeded.
     Connected(Epoch),
-    /// An attempt failed.
-    ConnectFailed(Epoch, String),
+    /// An attempt failed, and the server asked to be left alone for so long.
+    ConnectFailed(Epoch, String, Duration),
     /// An attempt failed, and another one would end in the same way: wrong credentials, no such program.
     Refused(Epoch, String),
     /// A connection that had been ready is gone.
@@ -147,6 +147,9 @@ pub enum Action {
     /// Tell: the state changed.
     Changed,
 }
+
+/// The longest wait that a server can ask for.
+const ASKED_MAX: Duration = Duration::from_secs(300);
 
 /// What is said of a server that would come back by itself, had it not been refused.
 const NOT_AGAIN: &str = "not tried again, because that would end in the same way; when it is mended, reconnect it";
@@ -245,7 +248,9 @@ impl Lifecycle {
                 };
                 self.turn(State::Ready { epoch }, actions)
             }
-            Event::ConnectFailed(epoch, cause) if self.connecting(epoch) => self.after_loss(cause, chance),
+            Event::ConnectFailed(epoch, cause, asked) if self.connecting(epoch) => {
+                self.after_loss(cause, asked, chance)
+            }
             Event::Refused(epoch, cause) if self.connecting(epoch) => {
                 let cause = match self.returns {
                     Return::Backoff(_) => format!("{cause} ({NOT_AGAIN})"),
@@ -255,7 +260,7 @@ impl Lifecycle {
             }
             Event::Lost(epoch, cause) if self.keeps && self.state == (State::Ready { epoch }) => {
                 let mut actions = vec![Action::Close(epoch)];
-                actions.extend(self.after_loss(cause, chance));
+                actions.extend(self.after_loss(cause, Duration::ZERO, chance));
                 actions
             }
             Event::TimerFired(epoch) if epoch == self.epoch => match self.state {
@@ -313,11 +318,11 @@ impl Lifecycle {
         self.turn(State::Connecting { epoch: self.epoch, attempt: self.attempts }, actions)
     }
 
-    fn after_loss(&mut self, cause: String, chance: f64) -> Vec<Action> {
+    fn after_loss(&mut self, cause: String, asked: Duration, chance: f64) -> Vec<Action> {
         match self.returns {
             // The first attempt isn't a return: five attempts come after it.
             Return::Backoff(backoff) if backoff.attempts == 0 || self.attempts <= backoff.attempts => {
-                let delay = delay(&backoff, self.attempts, chance);
+                let delay = delay(&backoff, self.attempts, asked, chance);
                 // After a loss `attempts` is 0, so that the first return waits the first delay too.
                 self.attempts = self.attempts.max(1);
                 let attempt = self.attempts + 1;
@@ -341,13 +346,18 @@ impl Lifecycle {
 }
 
 /// The wait before return number `attempts` (from 1; 0 counts as 1): doubling, with jitter on both sides, and never
-/// longer than the longest.
-fn delay(backoff: &Reconnect, attempts: u32, chance: f64) -> Duration {
+/// longer than the longest. A server that asks for a longer one has it, and those that it asked at the same moment come
+/// back one after another.
+fn delay(backoff: &Reconnect, attempts: u32, asked: Duration, chance: f64) -> Duration {
     let doubled = backoff.initial_seconds * 2f64.powi(attempts.saturating_sub(1).min(60) as i32);
     let jitter = (chance * 2.0 - 1.0) * backoff.jitter_seconds;
     let wait = (doubled.min(backoff.max_seconds) + jitter).min(backoff.max_seconds).max(0.0);
+    let asked = match asked.min(ASKED_MAX) {
+        Duration::ZERO => 0.0,
+        asked => asked.as_secs_f64() + chance * backoff.jitter_seconds,
+    };
     // What a lock says was not looked at by the compiler of today.
-    Duration::try_from_secs_f64(wait).unwrap_or(Duration::MAX)
+    Duration::try_from_secs_f64(wait.max(asked)).unwrap_or(Duration::MAX)
 }
 
 #[cfg(test)]

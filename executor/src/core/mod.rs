@@ -21,3 +21,4 @@ pub mod snapshot;
 pub mod sound;
 pub mod status;
 pub mod tokens;
+pub mod written;

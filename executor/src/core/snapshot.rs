@@ -14,6 +14,7 @@ use super::gate::{Asked, Denied, Reason, gate};
 use super::lifecycle::{Rest, State};
 use super::prompt::{Block, Limit, Mode, Rendered, ServerLine, Shown};
 use super::session::DisclosureSetting;
+use super::written::Written;
 
 /// The tool that searches, as agents call it.
 pub const SEARCH_TOOL: &str = OWN_TOOLS[0];
@@ -69,6 +70,7 @@ pub struct Snapshot {
     /// How each server of the plan is.
     pub health: BTreeMap<ServerName, Health>,
     template: Arc<Template>,
+    written: Arc<Written>,
 }
 
 impl std::fmt::Debug for Snapshot {
@@ -89,7 +91,21 @@ impl Snapshot {
         health: BTreeMap<ServerName, Health>,
         template: Arc<Template>,
     ) -> Self {
-        Self { generation, plan, catalog, health, template }
+        Self { generation, plan, catalog, health, template, written: Arc::default() }
+    }
+
+    /// The same moment, with the places where its plan is written.
+    #[must_use]
+    pub fn with_written(self, written: Arc<Written>) -> Self {
+        Self { written, ..self }
+    }
+
+    /// File and line of the rule that denied a call, as in `config.yml:12`, where somebody wrote it.
+    pub fn place(&self, denied: &Denied) -> Option<String> {
+        match &denied.reason {
+            Reason::Unknown => None,
+            Reason::Hidden(server, why) => self.written.place(&self.plan, server, &denied.name, why),
+        }
     }
 
     /// Whether every server that is to be connected is known, or was tried once and failed.
@@ -186,6 +202,7 @@ impl Snapshot {
             catalog,
             health: self.health.clone(),
             template: self.template.clone(),
+            written: self.written.clone(),
         }
     }
 }

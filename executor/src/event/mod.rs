@@ -9,6 +9,7 @@ use mcplan_compiler::name::ServerName;
 use serde::Serialize;
 
 use crate::core::gate::{Denied, Reason};
+use crate::core::snapshot::Snapshot;
 
 /// Something that happened while a plan runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -153,6 +154,9 @@ pub enum Event {
         operation: String,
         /// The rule, or that nothing of that name exists.
         rule: String,
+        /// File and line of the rule, as in `config.yml:12`, where somebody wrote it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        place: Option<String>,
     },
     /// The prompt block doesn't fit its budget, not even as counts.
     BlockOverBudget {
@@ -177,17 +181,16 @@ pub enum Event {
     },
 }
 
-impl From<&Denied> for Event {
-    fn from(denied: &Denied) -> Self {
+impl Event {
+    /// A call that the gate denied by what it saw.
+    pub fn denied(denied: &Denied, seen: &Snapshot) -> Self {
         let rule = match &denied.reason {
             Reason::Unknown => "no server has a tool of that name".to_owned(),
             Reason::Hidden(server, why) => format!("of server {server}: {why}"),
         };
-        Self::PolicyDenied { operation: format!("mcp:call:{}", denied.name), rule }
+        Self::PolicyDenied { operation: format!("mcp:call:{}", denied.name), rule, place: seen.place(denied) }
     }
-}
 
-impl Event {
     /// The event's name, as it stands in logs and streams.
     pub fn name(&self) -> &'static str {
         match self {
@@ -273,7 +276,8 @@ impl fmt::Display for Event {
             }
             Self::ToolPromoted { tool } => f.write_str(tool),
             Self::SearchQueried { query, match_count } => write!(f, "{query:?}: {match_count} found"),
-            Self::PolicyDenied { operation, rule } => write!(f, "{operation}: {rule}"),
+            Self::PolicyDenied { operation, rule, place: Some(place) } => write!(f, "{operation}: {rule} ({place})"),
+            Self::PolicyDenied { operation, rule, place: None } => write!(f, "{operation}: {rule}"),
             Self::BlockOverBudget { failure: Some(failure) } => f.write_str(failure),
             Self::BlockOverBudget { failure: None } => {
                 f.write_str("not even counts fit the budget; the block is empty")

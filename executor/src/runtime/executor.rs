@@ -16,6 +16,7 @@ use super::supervisor::{Message, Reloaded, Supervisor};
 use super::view::View;
 use crate::core::gate::{Allowed, Call, Denied};
 use crate::core::results::{self, Cap, Text};
+use crate::core::written::Written;
 use crate::event::Event;
 
 /// The whole of a shutdown (`shutdown_seconds`); half of it is for calls in flight.
@@ -132,9 +133,6 @@ impl Executor {
     pub async fn call(&self, call: &Allowed<Call>, client: Client) -> Result<Text, CallError> {
         let began = Instant::now();
         let result = self.call_within_plan(call, client).await;
-        if let Err(CallError::Denied(denied)) = &result {
-            Event::from(denied).log();
-        }
         let (success, result_chars) = match &result {
             Ok(text) => (!results::is_error(text), text.get().chars().count()),
             Err(_) => (false, 0),
@@ -211,6 +209,14 @@ impl Executor {
         Some(reloaded)
     }
 
+    /// Takes the places of a plan that is served already, whose lines have moved.
+    pub async fn moved(&self, written: Arc<Written>) {
+        let (reply, answer) = oneshot::channel();
+        if self.messages.send(Message::Moved(written, reply)).await.is_ok() {
+            let _gone = answer.await;
+        }
+    }
+
     /// Ends everything, [`SHUTDOWN`] after it was asked for at the latest: calls in flight have half of that, processes
     /// the rest but for [`SWEEP`].
     pub async fn shutdown(&self, asked: tokio::time::Instant) {
@@ -239,20 +245,12 @@ pub fn directory_of(config: &std::path::Path) -> PathBuf {
 mod tests {
     use std::collections::BTreeMap;
 
-    use mcplan_compiler::prompt_template::Template;
-
     use super::*;
-    use crate::core::catalog::tests::plan;
-    use crate::runtime::places::Places;
+    use crate::runtime::program::tests::program;
 
     /// A running plan of this config, without a lock.
     fn running(config: &str) -> Executor {
-        let plan = plan(config);
-        let template = Template::parse(plan.prompt.template.content.text()).unwrap();
-        let places = Places::of_machine(std::path::Path::new("/"));
-        let program =
-            Program { plan: Arc::new(plan), baseline: None, template: Arc::new(template), places: Arc::new(places) };
-        Executor::start(program, Context::new(BTreeMap::new(), "/")).0
+        Executor::start(program(config), Context::new(BTreeMap::new(), "/")).0
     }
 
     /// The clock stands still while there is anything to do, so that an hour passes only for one who rests.

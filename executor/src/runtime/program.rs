@@ -12,6 +12,7 @@ use super::connection::Terms;
 use super::places::Places;
 use crate::core::baseline::Baseline;
 use crate::core::catalog::Listing;
+use crate::core::written::Written;
 use crate::event::Event;
 
 /// What is run: a plan, and the lock that fits it, if there is one.
@@ -25,6 +26,8 @@ pub struct Program {
     pub template: Arc<Template>,
     /// What stands in the lock for paths of this machine.
     pub places: Arc<Places>,
+    /// Where the plan is written; nowhere when it is a lock's.
+    pub written: Arc<Written>,
 }
 
 /// What a server said, as far as the lock trusts it.
@@ -88,6 +91,12 @@ pub(crate) mod tests {
         let plan = plan(config);
         let template = Template::parse(plan.prompt.template.content.text()).unwrap();
         let places = Places::of_machine(std::path::Path::new("/"));
-        Program { plan: Arc::new(plan), baseline: None, template: Arc::new(template), places: Arc::new(places) }
+        Program {
+            plan: Arc::new(plan),
+            baseline: None,
+            template: Arc::new(template),
+            places: Arc::new(places),
+            written: Arc::default(),
+        }
     }
 }

@@ -12,6 +12,8 @@ use super::server::session::Lent;
 use super::view::{Link, View};
 use crate::core::gate::{Call, still_allowed};
 use crate::core::lifecycle::{Epoch, Rest, State};
+use crate::core::snapshot::Snapshot;
+use crate::event::Event;
 
 /// What a call needs while it lasts. Dropped before its connection is, the call may find itself cut off.
 #[derive(Debug)]
@@ -49,7 +51,7 @@ impl Executor {
             match (stand, way.flight.take()) {
                 (Stand::Connected(connection), Some(flight)) => {
                     // The connection and what was made of the server's words come in one view.
-                    still_allowed(&view.snapshot.catalog, call)?;
+                    allowed(&view.snapshot, call)?;
                     return Ok(Reached { connection, _flight: flight, _lent: None });
                 }
                 (Stand::Session(link), Some(flight)) => return way.open(&link, flight).await,
@@ -126,9 +128,17 @@ impl Way<'_> {
         };
         let mut views = self.executor.views.clone();
         let view = views.wait_for(|view| knows(view)).await.map_err(|_| stopped())?.clone();
-        still_allowed(&view.snapshot.catalog, self.call)?;
+        allowed(&view.snapshot, self.call)?;
         Ok(Reached { connection: lent.connection.clone(), _flight: flight, _lent: Some(lent) })
     }
+}
+
+/// Looks at a call again, now that its server has been heard.
+fn allowed(snapshot: &Snapshot, call: &Call) -> Result<(), CallError> {
+    still_allowed(&snapshot.catalog, call).map_err(|denied| {
+        Event::denied(&denied, snapshot).log();
+        denied.into()
+    })
 }
 
 fn down(server: &ServerName, state: &'static str, cause: Option<String>) -> CallError {

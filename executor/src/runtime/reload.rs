@@ -185,6 +185,8 @@ impl Judged {
         };
         if digest(&self.serving) == digest(&program) {
             self.forget();
+            // A comment is no change, and moves lines all the same.
+            executor.moved(program.written).await;
             return Judgement::Unchanged;
         }
         // Nobody empties a file on purpose to say that there is nothing; a full disk or a broken editor does.

@@ -24,6 +24,7 @@ use crate::core::catalog::{Catalog, Listing};
 use crate::core::lifecycle::{Epoch, Rest, State};
 use crate::core::reconcile::{Step, reconcile};
 use crate::core::snapshot::Snapshot;
+use crate::core::written::Written;
 use crate::event::Event;
 
 /// How often we look for ended processes that servers left to us.
@@ -51,6 +52,8 @@ pub struct Reloaded {
 #[derive(Debug)]
 pub(super) enum Message {
     Reload(Box<Program>, oneshot::Sender<Reloaded>),
+    /// The plan is the same, and its lines have moved.
+    Moved(Arc<Written>, oneshot::Sender<()>),
     /// Answered with the attempt that it had come to before, if there is such a server.
     Reconnect(ServerName, oneshot::Sender<(u64, Epoch)>),
     Shutdown(Until, oneshot::Sender<()>),
@@ -132,6 +135,11 @@ impl Supervisor {
                         self.publish();
                         // Whoever asked may have gone.
                         let _unheard = reply.send(reloaded);
+                    }
+                    Some(Message::Moved(written, reply)) => {
+                        self.program.written = written;
+                        self.publish();
+                        let _unheard = reply.send(());
                     }
                     Some(Message::Reconnect(name, reply)) => {
                         // Whoever asked may have gone.
@@ -311,7 +319,7 @@ impl Supervisor {
             health,
             self.program.template.clone(),
         );
-        let snapshot = Arc::new(snapshot);
+        let snapshot = Arc::new(snapshot.with_written(self.program.written.clone()));
         self.views.send_replace(Arc::new(View { snapshot, links }));
         // Only now is it so for whoever reads of it.
         std::mem::take(&mut self.news).iter().for_each(Event::log);

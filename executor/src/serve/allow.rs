@@ -25,7 +25,7 @@ pub(super) async fn allow(
         Err(denied) => denied,
     };
     if denied.reason != Reason::Unknown || snapshot.settled() {
-        return Err(told(denied));
+        return Err(told(denied, &snapshot));
     }
     let is_somebodys = |view: &View| {
         let catalog = &view.snapshot.catalog;
@@ -35,12 +35,12 @@ pub(super) async fn allow(
     let snapshot = now();
     match gate(&snapshot.catalog, asked) {
         Ok(allowed) => Ok((snapshot, allowed)),
-        Err(denied) => Err(told(denied)),
+        Err(denied) => Err(told(denied, &snapshot)),
     }
 }
 
 /// The agent hears the same words for hidden and unknown; the log tells which it was.
-fn told(denied: Denied) -> Denied {
-    Event::from(&denied).log();
+fn told(denied: Denied, seen: &Snapshot) -> Denied {
+    Event::denied(&denied, seen).log();
     denied
 }

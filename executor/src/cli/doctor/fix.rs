@@ -16,6 +16,7 @@ pub(super) fn fix(server: &Server, error: &ConnectError) -> String {
         ConnectError::Spawn { .. } => {
             "see that the file is a program for this machine and that you may execute it".to_owned()
         }
+        ConnectError::Unfit { .. } => "see that the file is whole and meant for this machine, and what its first line names".to_owned(),
         ConnectError::Exited { exit, stderr, .. } => of_exit(server, exit.code, stderr),
         ConnectError::HungUp { .. } => format!(
             "a server must keep its stdout open for MCP: see whether {} needs an argument to speak MCP over stdio, such as `stdio`",
@@ -37,7 +38,7 @@ pub(super) fn fix(server: &Server, error: &ConnectError) -> String {
         ConnectError::Version { .. } => "use a version of the server that speaks one of the supported revisions".to_owned(),
         ConnectError::Header(_) => "correct `headers`, or the value of the variable that it takes".to_owned(),
         ConnectError::Url { .. } => "correct `url`".to_owned(),
-        ConnectError::Protocol { .. } => match &server.launch {
+        ConnectError::Protocol { .. } | ConnectError::Malformed { .. } => match &server.launch {
             Launch::Stdio(_) => format!("see whether {} is an MCP server at all", by_hand(server)),
             _ => "see that `url` is the address at which the server speaks MCP, often one that ends in /mcp, and not a web page".to_owned(),
         },

@@ -102,7 +102,7 @@ impl World {
             Step::AttemptFails => connecting.map(|epoch| {
                 // A failed attempt has cleaned up after itself before it says so.
                 self.alive.remove(&epoch);
-                Event::ConnectFailed(epoch, "no".to_owned())
+                Event::ConnectFailed(epoch, "no".to_owned(), Duration::ZERO)
             }),
             Step::AttemptIsRefused => connecting.map(|epoch| {
                 self.alive.remove(&epoch);
@@ -207,7 +207,7 @@ impl World {
 fn late(kind: u8, epoch: Epoch) -> Event {
     match kind {
         0 => Event::Connected(epoch),
-        1 => Event::ConnectFailed(epoch, "late".to_owned()),
+        1 => Event::ConnectFailed(epoch, "late".to_owned(), Duration::ZERO),
         2 => Event::Lost(epoch, "late".to_owned()),
         3 => Event::TimerFired(epoch),
         4 => Event::Refused(epoch, "late".to_owned()),

@@ -46,7 +46,7 @@ fn exhausted(mut life: Lifecycle, mut actions: Vec<Action>) -> (Vec<f64>, State)
         actions.iter().find(|action| matches!(action, Action::Connect(_) | Action::Timer(..))).cloned()
     {
         actions = match action {
-            Action::Connect(epoch) => life.on(Event::ConnectFailed(epoch, "refused".into()), 0.5),
+            Action::Connect(epoch) => life.on(Event::ConnectFailed(epoch, "refused".into(), Duration::ZERO), 0.5),
             Action::Timer(epoch, delay) => {
                 seconds.push(delay.as_secs_f64());
                 life.on(Event::TimerFired(epoch), 0.5)
@@ -82,6 +82,26 @@ fn a_lost_remote_server_has_as_many_attempts_as_one_that_was_never_there() {
     assert_eq!(state, failed("refused (given up after 5 more attempts)"));
 }
 
+/// Whatever its config says, and never for longer than five minutes.
+#[test]
+fn a_server_that_asks_to_be_left_alone_is_for_so_long() {
+    let waits = |entry: &str, asked: u64, chance: f64| {
+        let mut life = lifecycle(entry);
+        life.on(start(), chance);
+        life.on(Event::ConnectFailed(life.epoch(), "HTTP 429".into(), Duration::from_secs(asked)), chance);
+        let State::Waiting { delay, attempt: 2, .. } = *life.state() else { panic!("{:?}", life.state()) };
+        delay.as_secs_f64()
+    };
+    assert_eq!(waits(REMOTE, 0, 0.5), 1.0);
+    assert_eq!(waits(REMOTE, 1, 0.0), 1.0);
+    // Not before, and not all at the same moment.
+    assert_eq!(waits(REMOTE, 40, 0.0), 40.0);
+    assert_eq!(waits(REMOTE, 40, 0.5), 40.25);
+    let patient = format!("{REMOTE}, reconnect: {{ initial_seconds: 60, max_seconds: 60, jitter_seconds: 0 }}");
+    assert_eq!(waits(&patient, 40, 0.5), 60.0);
+    assert_eq!(waits(&patient, 7200, 0.5), 300.0);
+}
+
 /// The same credentials are refused again and again, and may be locked out by that.
 #[test]
 fn what_would_end_in_the_same_way_is_not_tried_again() {
@@ -105,7 +125,7 @@ fn success_forgives_earlier_failures() {
     life.on(start(), 0.5);
     for round in 0..20 {
         let State::Connecting { epoch, .. } = *life.state() else { panic!("round {round}: {:?}", life.state()) };
-        life.on(Event::ConnectFailed(epoch, "refused".into()), 0.5);
+        life.on(Event::ConnectFailed(epoch, "refused".into(), Duration::ZERO), 0.5);
         let epoch = life.epoch();
         life.on(Event::TimerFired(epoch), 0.5);
         let State::Connecting { epoch, attempt: 2 } = *life.state() else { panic!("{:?}", life.state()) };
@@ -123,15 +143,15 @@ fn success_forgives_earlier_failures() {
 #[test]
 fn waits_keep_to_their_bounds_exactly() {
     let backoff = Reconnect::default();
-    let seconds = |attempts, chance| delay(&backoff, attempts, chance).as_secs_f64();
+    let seconds = |attempts, chance| delay(&backoff, attempts, Duration::ZERO, chance).as_secs_f64();
     assert_eq!([seconds(1, 0.0), seconds(1, 0.5), seconds(1, 1.0)], [0.5, 1.0, 1.5]);
     assert_eq!([seconds(5, 0.0), seconds(5, 1.0)], [15.5, 16.5]);
     assert_eq!([seconds(6, 0.0), seconds(6, 0.5), seconds(6, 1.0)], [29.5, 30.0, 30.0], "32 is over the longest");
     assert_eq!([seconds(60, 1.0), seconds(u32::MAX, 0.5)], [30.0, 30.0]);
     let small = Reconnect { initial_seconds: 0.1, ..backoff };
-    assert_eq!(delay(&small, 1, 0.0), Duration::ZERO, "never before now");
+    assert_eq!(delay(&small, 1, Duration::ZERO, 0.0), Duration::ZERO, "never before now");
     let endless = Reconnect { initial_seconds: f64::MAX, max_seconds: f64::MAX, ..backoff };
-    assert_eq!(delay(&endless, 9, 0.5), Duration::MAX);
+    assert_eq!(delay(&endless, 9, Duration::ZERO, 0.5), Duration::MAX);
 }
 
 /// `restart` × what happens to a process, one row each.
@@ -185,7 +205,7 @@ fn a_call_hurries_a_lazy_server_that_comes_back_and_forgives_nothing() {
         assert_eq!(life.on(Event::TimerFired(late), 0.5), [], "the wait is over already");
         let State::Connecting { epoch, attempt: own } = *life.state() else { panic!("{:?}", life.state()) };
         assert_eq!(own, attempt);
-        life.on(Event::ConnectFailed(epoch, "no".into()), 0.5);
+        life.on(Event::ConnectFailed(epoch, "no".into(), Duration::ZERO), 0.5);
     }
     assert_eq!(life.state(), &failed("no (given up after 5 more attempts)"));
     assert!(!life.wakes());
@@ -198,7 +218,7 @@ fn a_required_server_is_never_given_up_on() {
         life.on(start(), 0.5);
         for round in 0..50 {
             let State::Connecting { epoch, .. } = *life.state() else { panic!("round {round}: {:?}", life.state()) };
-            let actions = life.on(Event::ConnectFailed(epoch, "no".into()), 0.5);
+            let actions = life.on(Event::ConnectFailed(epoch, "no".into(), Duration::ZERO), 0.5);
             let Some(Action::Timer(epoch, _)) = actions.first() else { panic!("{actions:?}") };
             life.on(Event::TimerFired(*epoch), 0.5);
         }
@@ -233,7 +253,7 @@ fn a_lazy_server_is_connected_by_the_first_who_wants_it() {
     assert_eq!(life.on(Event::Wanted, 0.5), [Action::Connect(Epoch(1)), Action::Changed]);
     assert_eq!(life.on(Event::Wanted, 0.5), [], "once is enough");
     // Failed at the first try, it is as any other.
-    life.on(Event::ConnectFailed(Epoch(1), "no".into()), 0.5);
+    life.on(Event::ConnectFailed(Epoch(1), "no".into(), Duration::ZERO), 0.5);
     assert_eq!((life.state(), life.wakes()), (&failed("no"), false));
 }
 

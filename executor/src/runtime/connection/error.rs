@@ -1,5 +1,7 @@
 //! Why a connection could not be made: the real cause, in words that say what to do. No secret value in any of it.
 
+use std::time::Duration;
+
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::plan::TransportKind;
 
@@ -109,6 +111,14 @@ pub enum ConnectError {
         /// The system's words.
         cause: String,
     },
+    /// The program is there, and can't be run.
+    #[error("server `{server}` can't start: {cause}")]
+    Unfit {
+        /// The server.
+        server: ServerName,
+        /// What is wrong with it, and what to do.
+        cause: String,
+    },
     /// The process ended before it was ready.
     #[error("server `{server}` ended ({exit}) while {}{}", .step.doing(), last_words(.stderr))]
     Exited {
@@ -168,7 +178,7 @@ pub enum ConnectError {
         sent: Vec<String>,
     },
     /// It answered with an HTTP status that says no.
-    #[error("server `{server}` answered HTTP {status}{}{}", detail(.body), advice(*.transport, *.status))]
+    #[error("server `{server}` answered HTTP {status}{}{}{}", detail(.body), advice(*.transport, *.status), asks(*.retry_after))]
     Status {
         /// The server.
         server: ServerName,
@@ -178,6 +188,8 @@ pub enum ConnectError {
         body: String,
         /// How it was spoken to.
         transport: TransportKind,
+        /// How long it asks to be left alone.
+        retry_after: Option<Duration>,
     },
     /// It is somewhere else.
     #[error("server `{server}` answered {cause}")]
@@ -204,6 +216,16 @@ pub enum ConnectError {
         code: i32,
         /// Its words.
         message: String,
+    },
+    /// Its answer to `initialize` isn't what the protocol asks for.
+    #[error(
+        "server `{server}` doesn't keep to the protocol in its answer to `initialize`: {what}; use another version of it, or tell those who make it"
+    )]
+    Malformed {
+        /// The server.
+        server: ServerName,
+        /// What is wrong with the answer.
+        what: String,
     },
     /// It speaks a revision that we don't.
     #[error(
@@ -232,7 +254,7 @@ impl ConnectError {
             Self::Secret(_) => "secret",
             Self::Header(_) | Self::Url { .. } | Self::Certificates { .. } | Self::Tls { .. } => "config",
             Self::NotFound { .. } => "command_not_found",
-            Self::Directory { .. } | Self::Spawn { .. } => "spawn",
+            Self::Directory { .. } | Self::Spawn { .. } | Self::Unfit { .. } => "spawn",
             Self::Exited { .. } => "exited",
             Self::HungUp { .. } => "hung_up",
             Self::TimedOut { .. } => "timeout",
@@ -241,8 +263,16 @@ impl ConnectError {
             Self::Unreachable { .. } => "unreachable",
             Self::Refused { .. } => "refused",
             Self::Version { .. } => "protocol_version",
-            Self::Protocol { .. } => "protocol",
+            Self::Protocol { .. } | Self::Malformed { .. } => "protocol",
             Self::GivenUp { .. } => "given_up",
+        }
+    }
+
+    /// How long the server asks to be left alone; zero where it doesn't.
+    pub fn asked_wait(&self) -> Duration {
+        match self {
+            Self::Status { retry_after, .. } => retry_after.unwrap_or_default(),
+            _ => Duration::ZERO,
         }
     }
 
@@ -256,6 +286,7 @@ impl ConnectError {
             | Self::Tls { .. }
             | Self::NotFound { .. }
             | Self::Directory { .. }
+            | Self::Unfit { .. }
             | Self::Unauthorized { .. }
             | Self::Redirect { .. }
             | Self::Version { .. } => false,
@@ -267,6 +298,7 @@ impl ConnectError {
             | Self::Unreachable { .. }
             | Self::Refused { .. }
             | Self::GivenUp { .. }
+            | Self::Malformed { .. }
             | Self::Protocol { .. } => true,
         }
     }
@@ -291,6 +323,10 @@ fn credentials(sent: &[String]) -> String {
     } else {
         format!("it does not accept {}", sent.join(", "))
     }
+}
+
+fn asks(retry_after: Option<Duration>) -> String {
+    retry_after.map(|wait| format!("; it asks to be left alone for {} s", wait.as_secs())).unwrap_or_default()
 }
 
 fn detail(body: &str) -> String {

@@ -216,7 +216,9 @@ impl Trial<'_> {
             Failed::Handshake(Refusal::Version(version)) => {
                 ConnectError::Version { server: name.clone(), version: masked(&version) }
             }
-            Failed::Handshake(Refusal::Odd(what)) => protocol(what.to_owned()),
+            Failed::Handshake(Refusal::Odd(what)) => {
+                ConnectError::Malformed { server: name.clone(), what: masked(&what) }
+            }
             Failed::Handshake(Refusal::Send(error)) => match call::http_error(&error).or_else(of_watch) {
                 Some(error) => http_cause(self.server, &self.mask, error),
                 None => protocol(masked(&error.error.to_string())),
@@ -279,9 +281,9 @@ pub(super) fn http_cause(server: &Server, mask: &Mask, error: HttpError) -> Conn
             let sent = server.launch.remote().map(written).unwrap_or_default();
             ConnectError::Unauthorized { server: name, status, sent }
         }
-        HttpError::Status { status, body } => {
+        HttpError::Status { status, body, retry_after } => {
             let transport = server.launch.kind();
-            ConnectError::Status { server: name, status, body: mask.apply_excerpt(&body), transport }
+            ConnectError::Status { server: name, status, body: mask.apply_excerpt(&body), transport, retry_after }
         }
         redirect @ HttpError::Redirect { .. } => {
             ConnectError::Redirect { server: name, cause: mask.apply_excerpt(&redirect.to_string()) }

@@ -5,17 +5,18 @@
 
 use std::time::Duration;
 
+use mcplan_compiler::observed::kind;
 use mcplan_compiler::plan::TransportKind;
 use rmcp::ClientHandler as _;
 use rmcp::RoleClient;
 use rmcp::model::{
     ClientConfig, ClientNotification, ClientRequest, ClientResult, DiscoverRequest, DiscoverRequestParams, ErrorCode,
-    ErrorData, InitializeRequest, InitializedNotification, JsonRpcMessage, ProtocolVersion, RequestId,
-    RequestMetaObject, ServerCapabilities, ServerPeerInfo, ServerRequest, ServerResult,
+    ErrorData, InitializeRequest, InitializeResult, InitializedNotification, JsonRpcMessage, ProtocolVersion,
+    RequestId, RequestMetaObject, ServerCapabilities, ServerPeerInfo, ServerRequest, ServerResult,
 };
 use rmcp::transport::{DynamicTransportError, Transport};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::error::Step;
 use super::host::Host;
@@ -59,8 +60,8 @@ pub(super) enum Refusal {
     Error(ErrorData),
     /// Revisions that we don't speak.
     Version(String),
-    /// Something else than the protocol asks for.
-    Odd(&'static str),
+    /// An answer to `initialize` that isn't what the protocol asks for: what is wrong with it.
+    Odd(String),
     /// The message could not be sent.
     Send(DynamicTransportError),
     /// The stream ended.
@@ -189,7 +190,7 @@ impl<T: Transport<RoleClient> + 'static> Hands<'_, T> {
         let id = self.ask(ClientRequest::InitializeRequest(request)).await?;
         let info: ServerPeerInfo = match self.answer(&id).await? {
             Ok(ServerResult::InitializeResult(result)) => result.into(),
-            Ok(_) => return Err(Refusal::Odd("its answer to `initialize` is not what the protocol asks for")),
+            Ok(result) => return Err(Refusal::Odd(odd(raw::text(result).as_ref().map_or("", |text| text.get())))),
             // One that was only slow to start reads both questions: it has answered the first, and refuses the second.
             Err(error) => match self.late.take().map(discovered) {
                 Some(Ok(Answer::Stateless(info))) => return Ok(*info),
@@ -211,6 +212,43 @@ fn is_known(version: &str) -> bool {
 
 fn is_of_session(version: &str) -> bool {
     is_known(version) && Era::of(version) == Some(Era::Session)
+}
+
+/// What is wrong with an answer to `initialize`.
+fn odd(text: &str) -> String {
+    type Is = fn(&Value) -> bool;
+    const FIELDS: [(&str, Is, &str); 5] = [
+        ("protocolVersion", Value::is_string, "a string"),
+        ("capabilities", Value::is_object, "an object"),
+        ("serverInfo", Value::is_object, "an object"),
+        ("serverInfo.name", Value::is_string, "a string"),
+        ("serverInfo.version", Value::is_string, "a string"),
+    ];
+    let result = serde_json::from_str::<Value>(text).unwrap_or_default();
+    if !result.is_object() {
+        return format!("the result is {}, not an object", kind(&result));
+    }
+    let faults = FIELDS.iter().filter_map(|(path, is_right, wanted)| {
+        match path.split('.').try_fold(&result, |value, key| value.get(key)) {
+            // What should hold it is told of already.
+            None if path.contains('.') && !result["serverInfo"].is_object() => None,
+            None => Some(format!("`{path}` is missing")),
+            Some(found) if !is_right(found) => Some(format!("`{path}` is {}, not {wanted}", kind(found))),
+            Some(_) => None,
+        }
+    });
+    let faults: Vec<_> = faults.collect();
+    if !faults.is_empty() {
+        return faults.join(", ");
+    }
+    // Something deeper; most often an ability that isn't written as one.
+    let abilities = result["capabilities"].as_object().into_iter().flatten();
+    let mut odd = abilities.filter(|(key, value)| ServerCapabilities::deserialize(json!({ *key: value })).is_err());
+    if let Some((key, value)) = odd.next() {
+        return format!("`capabilities.{key}` can't be read: {:.100}", value.to_string());
+    }
+    let cause = InitializeResult::deserialize(&result).err().map(|error| error.to_string()).unwrap_or_default();
+    format!("the result can't be read: {cause:.200}")
 }
 
 /// What an answer to `server/discover` makes of the server. One that can't be read is no answer of the new era.

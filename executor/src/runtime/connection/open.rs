@@ -1,5 +1,6 @@
 //! The way to a connection: a launch with its values, a transport of its kind, and what makes it ready.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -137,12 +138,31 @@ impl Way {
 }
 
 async fn over_process(trial: &Trial<'_>, command: &Arc<process::Command>, attempt: &Attempt) -> Tried {
-    let (child, pipes) = process::spawn(command).await.map_err(|error| ConnectError::Spawn {
-        server: trial.server.name.clone(),
-        cause: trial.mask.apply(&error.to_string()).into_owned(),
+    let (child, pipes) = process::spawn(command).await.map_err(|error| {
+        let (server, masked) = (trial.server.name.clone(), |text: &str| trial.mask.apply(text).into_owned());
+        match unfit(&error, &command.program) {
+            Some(cause) => ConnectError::Unfit { server, cause: masked(&cause) },
+            None => ConnectError::Spawn { server, cause: masked(&error.to_string()) },
+        }
     })?;
     let attended = Attended::process(child, pipes.stderr, &trial.mask, &trial.events, attempt);
     over_streams(trial, (pipes.stdout, pipes.stdin), attended).await
+}
+
+/// What is wrong with a program that was found, when that is why it can't be started.
+fn unfit(error: &std::io::Error, program: &Path) -> Option<String> {
+    let shown = program.display();
+    #[cfg(unix)]
+    if error.raw_os_error() == Some(nix::errno::Errno::ENOEXEC as i32) {
+        return Some(format!(
+            "`{shown}` is neither a program for this machine nor a script with a `#!` line; let a script begin with one, as in `#!/bin/sh`, or name what runs it as `command`, and take a program that was built for this machine"
+        ));
+    }
+    (error.kind() == std::io::ErrorKind::NotFound && program.is_file()).then(|| {
+        format!(
+            "`{shown}` is there, and what it needs to run is not: correct the program that its `#!` line names, or install it; for a program that is no script, the system's loader that it was built for"
+        )
+    })
 }
 
 /// Over any pair of streams: a process's, or a test's.

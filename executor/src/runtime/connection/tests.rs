@@ -514,7 +514,7 @@ async fn unknown_versions_and_refusals_have_their_own_words() {
     let (outcome, _fake) = tokio::join!(attempt, script);
     assert_eq!(
         outcome.unwrap_err().to_string(),
-        "server `fake` can't be talked to: its answer to `initialize` is not what the protocol asks for"
+        "server `fake` doesn't keep to the protocol in its answer to `initialize`: `protocolVersion` is missing, `capabilities` is missing, `serverInfo` is missing; use another version of it, or tell those who make it"
     );
 }
 

@@ -208,8 +208,11 @@ impl ServerTask {
         }
         let attempt = self.life.attempts();
         let cause = error.to_string();
-        let happened = if error.is_worth_retrying() { Event::ConnectFailed } else { Event::Refused };
-        self.take(happened(epoch, cause)).await;
+        let happened = match error.is_worth_retrying() {
+            true => Event::ConnectFailed(epoch, cause, error.asked_wait()),
+            false => Event::Refused(epoch, cause),
+        };
+        self.take(happened).await;
         let state = self.life.state();
         tell::connect_failed(&self.begin.server, error, attempt, matches!(state, State::Failed { .. }));
         tell::returns(&self.begin.server.name, state);

@@ -1,13 +1,14 @@
 //! A result stays the text that the server wrote: it goes through rmcp as a custom result that is one string.
 //!
-//! Only the answer to `initialize` is decoded, because rmcp itself reads it. So a result may hold anything (unknown
+//! Only the answer to `initialize` is decoded, because it is read as rmcp's own, unless it can't be. So a result may hold anything (unknown
 //! keys, unknown content types, numbers in any spelling) and comes out byte for byte.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::RoleClient;
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, CustomResult, ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerResult,
+    ClientJsonRpcMessage, ClientRequest, CustomResult, ErrorCode, ErrorData, InitializeResult, JsonRpcMessage,
+    RequestId, ServerResult,
 };
 use rmcp::service::RxJsonRpcMessage;
 use serde::Deserialize;
@@ -62,9 +63,11 @@ impl Typed {
         }
     }
 
-    fn is(&self, id: &RequestId) -> bool {
-        let awaited = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        awaited.as_ref().is_some_and(|awaited| awaited == id || awaited.to_string() == id.to_string())
+    /// Whether this is the answer to it, and can be read. What can't stays text, so that it can be told what is wrong.
+    fn reads(&self, id: &RequestId, result: &RawValue) -> bool {
+        let awaited = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let is_it = awaited.is_some_and(|awaited| awaited == *id || awaited.to_string() == id.to_string());
+        is_it && serde_json::from_str::<InitializeResult>(result.get()).is_ok()
     }
 }
 
@@ -118,7 +121,7 @@ pub(crate) fn message(text: &[u8], typed: &Typed) -> Option<Incoming> {
 
 fn enveloped(envelope: Envelope<'_>, text: &[u8], typed: &Typed) -> Option<Incoming> {
     match (envelope.id, envelope.result) {
-        (Some(id), Some(result)) if envelope.method.is_none() && !typed.is(&id) => {
+        (Some(id), Some(result)) if envelope.method.is_none() && !typed.reads(&id, result) => {
             let text = Value::String(result.get().to_owned());
             Some(JsonRpcMessage::response(ServerResult::CustomResult(CustomResult(text)), id))
         }
@@ -146,7 +149,7 @@ fn odd_error(error: &RawValue) -> ErrorData {
 pub(crate) fn quoted(text: &str, typed: &Typed) -> Option<String> {
     let envelope: Envelope<'_> = serde_json::from_str(text).ok()?;
     let (id, result) = (envelope.id?, envelope.result?);
-    if envelope.method.is_some() || typed.is(&id) {
+    if envelope.method.is_some() || typed.reads(&id, result) {
         return None;
     }
     let (id, result) = (serde_json::to_string(&id).ok()?, serde_json::to_string(result.get()).ok()?);

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures::StreamExt as _;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -47,6 +47,8 @@ pub(crate) enum HttpError {
         status: u16,
         /// The start of the body, on one line.
         body: String,
+        /// How long it asks to be left alone.
+        retry_after: Option<Duration>,
     },
     /// It is somewhere else, where headers must not follow.
     #[error("HTTP {status}, a redirect to {to}, which is not followed{}", redirected(*.leaves))]
@@ -290,15 +292,32 @@ pub(super) async fn start_of_body(response: Response, limit: usize) -> Vec<u8> {
 
 /// An answer that says no, with the start of its body.
 pub(super) async fn status_of(response: Response) -> HttpError {
-    let status = response.status();
+    let (status, retry_after) = (response.status(), retry_after(&response));
     // What says no has no reason to go on and on.
     let body = tokio::time::timeout(BODY_TIME, start_of_body(response, ERROR_MAX)).await;
-    refusal(status, &body.unwrap_or_default())
+    refusal(status, retry_after, &body.unwrap_or_default())
 }
 
 /// The same, of a body that has been read.
-pub(super) fn refusal(status: StatusCode, body: &[u8]) -> HttpError {
-    HttpError::Status { status: status.as_u16(), body: one_line(&String::from_utf8_lossy(body)) }
+pub(super) fn refusal(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> HttpError {
+    HttpError::Status { status: status.as_u16(), body: one_line(&String::from_utf8_lossy(body)), retry_after }
+}
+
+/// How long a server that is asked too often, or isn't available, asks to be left alone.
+pub(super) fn retry_after(response: &Response) -> Option<Duration> {
+    if !matches!(response.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+        return None;
+    }
+    wait(response.headers().get(header::RETRY_AFTER)?.to_str().ok()?, SystemTime::now())
+}
+
+/// The wait that `Retry-After` says: whole seconds, or the moment when it ends.
+fn wait(text: &str, now: SystemTime) -> Option<Duration> {
+    let text = text.trim();
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
+    }
+    Some(httpdate::parse_http_date(text).ok()?.duration_since(now).unwrap_or_default())
 }
 
 pub(super) fn one_line(text: &str) -> String {
@@ -381,6 +400,19 @@ impl Clients {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wait_is_seconds_or_a_moment() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_445_412_000);
+        let seconds = |text: &str| wait(text, now).map(|wait| wait.as_secs());
+        assert_eq!(seconds("120"), Some(120));
+        assert_eq!(seconds("99999999999999999999999"), Some(u64::MAX));
+        assert_eq!(seconds("Wed, 21 Oct 2015 07:28:00 GMT"), Some(480));
+        assert_eq!(seconds("Tue, 20 Oct 2015 07:28:00 GMT"), Some(0), "it is over");
+        for odd in ["", "-1", "1.5", "soon", "Wed, 99 Oct 2015 07:28:00 GMT"] {
+            assert_eq!(seconds(odd), None, "{odd}");
+        }
+    }
 
     #[test]
     fn an_origin_is_scheme_host_and_port() {

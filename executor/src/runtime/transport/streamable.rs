@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 use super::mirror::Mirror;
 use super::raw::{self, Stand, Typed};
 use super::remote::{
-    ERROR_MAX, EVENTS, HttpError, JSON, Requests, Watch, media_type, one_line, refusal, start_of_body,
+    ERROR_MAX, EVENTS, HttpError, JSON, Requests, Watch, media_type, one_line, refusal, retry_after, start_of_body,
 };
 use super::tap::{Kind, Notices};
 use super::{MESSAGE_MAX, events};
@@ -210,15 +210,19 @@ impl Client {
         message: &ClientJsonRpcMessage,
         in_session: bool,
     ) -> Result<StreamableHttpPostResponse, Failure> {
-        let status = response.status();
+        let (status, retry_after) = (response.status(), retry_after(&response));
         let is_json = media_type(&response).as_deref() == Some(JSON);
         let body = start_of_body(response, if is_json { MESSAGE_MAX } else { ERROR_MAX }).await;
         if in_session && is_lost_session(status, &body) {
             return lost_session(message);
         }
         let is_closed = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        // What a server says of it in JSON-RPC doesn't say how long to wait.
+        let waits = retry_after.is_some()
+            && matches!(message, JsonRpcMessage::Request(asked) if matches!(asked.request, ClientRequest::InitializeRequest(_)));
         if is_json
             && !is_closed
+            && !waits
             && let JsonRpcMessage::Request(request) = message
             && let Some(JsonRpcMessage::Error(mut error)) = raw::message(&body, &self.typed)
         {
@@ -226,7 +230,7 @@ impl Client {
             error.id = Some(request.id.clone());
             return Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), None));
         }
-        Err(self.failed(refusal(status, &body)))
+        Err(self.failed(refusal(status, retry_after, &body)))
     }
 }
 

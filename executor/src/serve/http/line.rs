@@ -150,7 +150,7 @@ fn locked(routes: &Mutex<Routes>) -> MutexGuard<'_, Routes> {
     routes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A running MCP server of ours for one client; it ends with this.
+/// A running MCP server of ours for one client; it ends with this, and when a new plan no longer has the client's agent.
 #[derive(Debug)]
 pub(super) struct Server {
     lines: mpsc::Sender<Vec<u8>>,
@@ -168,10 +168,24 @@ impl Server {
         stop: &CancellationToken,
     ) -> Self {
         let (server, theirs) = Self::facing(BUFFER, stop);
-        let (end, stopped) = (server.ended.clone().drop_guard(), server.stop.clone());
+        let (end, stop) = (server.ended.clone().drop_guard(), server.stop.clone());
         tokio::spawn(async move {
+            let (mut views, asks) = (executor.views(), caller.clone());
             let streams = tokio::io::split(theirs);
-            if let Err(error) = mcp::serve(executor, disclosure, caller, streams, stopped).await {
+            let mut served = std::pin::pin!(mcp::serve(executor, disclosure, caller, streams, stop.clone()));
+            let dismissed = async {
+                if views.wait_for(|view| asks.check(&view.snapshot.plan).is_err()).await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            };
+            let ended = tokio::select! {
+                ended = &mut served => ended,
+                () = dismissed => {
+                    stop.cancel();
+                    served.await
+                }
+            };
+            if let Err(error) = ended {
                 tracing::debug!("a session over HTTP ended: {error}");
             }
             drop(end);

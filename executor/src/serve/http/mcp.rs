@@ -334,6 +334,7 @@ pub(super) async fn get(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let agent = listening.access.agent(&headers, asked.as_ref().map(|path| path.0.as_str()))?;
+    listening.caller(&agent)?;
     let (_, session) = listening.sessions.of(&headers, &agent)?;
     let notices: mpsc::Receiver<Vec<u8>> = session.server.stream();
     Ok(events(stream::unfold((notices, session), |(mut notices, session)| async move {
@@ -351,6 +352,7 @@ pub(super) async fn delete(
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
     let agent = listening.access.agent(&headers, asked.as_ref().map(|path| path.0.as_str()))?;
+    listening.caller(&agent)?;
     let (id, _) = listening.sessions.of(&headers, &agent)?;
     if let Some(session) = listening.sessions.lock().remove(&id) {
         session.server.end();

@@ -2,6 +2,7 @@
 
 mod access;
 mod answer;
+mod connections;
 mod line;
 mod mcp;
 mod problem;
@@ -64,12 +65,7 @@ pub fn start(
     let listening =
         Listening { control, access: Arc::new(access), disclosure, sessions, workspace, stop: stop.clone() };
     let stopped = stop.clone();
-    let serving = tokio::spawn(async move {
-        let served = axum::serve(listener, router(listening)).with_graceful_shutdown(stopped.cancelled_owned());
-        if let Err(error) = served.await {
-            tracing::error!("the HTTP listener ended: {error}");
-        }
-    });
+    let serving = tokio::spawn(connections::serve(listener, router(listening), connections::most(), stopped));
     Ok(Serving { address, stop, tasks: [serving, reaping] })
 }
 
