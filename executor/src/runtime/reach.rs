@@ -10,7 +10,7 @@ use super::executor::{CallError, Executor, after};
 use super::flights::{Flight, Refused};
 use super::server::session::Lent;
 use super::view::{Link, View};
-use crate::core::gate::{Call, still_allowed};
+use crate::core::gate::{Call, Denied, still_allowed};
 use crate::core::lifecycle::{Epoch, Rest, State};
 use crate::core::snapshot::Snapshot;
 use crate::event::Event;
@@ -134,11 +134,8 @@ impl Way<'_> {
 }
 
 /// Looks at a call again, now that its server has been heard.
-fn allowed(snapshot: &Snapshot, call: &Call) -> Result<(), CallError> {
-    still_allowed(&snapshot.catalog, call).map_err(|denied| {
-        Event::denied(&denied, snapshot).log();
-        denied.into()
-    })
+fn allowed(snapshot: &Snapshot, call: &Call) -> Result<(), Denied> {
+    still_allowed(&snapshot.catalog, call).inspect_err(|denied| Event::denied(denied, snapshot).log())
 }
 
 fn down(server: &ServerName, state: &'static str, cause: Option<String>) -> CallError {
