@@ -130,6 +130,8 @@ mod echo {
     }
 }
 
+/// After which an executor without calls is idle: what only its start needed is given back by then.
+const QUIET: Duration = Duration::from_secs(3);
 /// The arguments that make it a server on its own pipes.
 const STDIO: &[&str] = &["run", "--stdio"];
 
@@ -485,6 +487,7 @@ fn memory(quick: bool) {
     let mut server = Server::through(3);
     server.request("tools/list", &json!({}));
     round(&mut server, "mcp__s0__echo", (1_000, 0), 100, 32);
+    std::thread::sleep(QUIET);
     println!("| idle, 3 servers | {:.1} MB |", server.memory() as f64 / 1024.0);
     let (first, rest) = if quick { (1_000, 1_000) } else { (10_000, 40_000) };
     round(&mut server, "mcp__s0__echo", (1_000, 0), first, 32);
@@ -494,5 +497,6 @@ fn memory(quick: bool) {
     println!("| from call {first} to {} | {:+.1} MB |", first + rest, grown / 1024.0);
     let mut many = Server::through(50);
     many.request("tools/list", &json!({}));
+    std::thread::sleep(QUIET);
     println!("| idle, 50 servers | {:.1} MB |", many.memory() as f64 / 1024.0);
 }
