@@ -610,6 +610,28 @@ fn a_call_in_flight_is_answered_when_the_executor_ends() {
     assert_eq!(listener.client.ended().0.code(), Some(0));
 }
 
+/// Of the five seconds that an end takes, half is for calls, so that servers can leave by themselves in the other.
+#[test]
+fn a_call_that_goes_on_has_half_of_the_time_that_an_end_takes() {
+    let project = project(&["never"], json!({}), json!({}));
+    let listener = Listener::start(&project, &[], &[]);
+    let (headers, _) = listener.session("/mcp", &[], json!({}));
+    let mut never = call(json!(1), "mcp__s__never", json!({}));
+    never["params"]["_meta"] = json!({ "progressToken": 1 });
+    let events = listener.events("POST", "/mcp", &borrowed(&headers), &never.to_string());
+    while !project.read_so_far("log").contains("never") {
+        std::thread::yield_now();
+    }
+    let began = std::time::Instant::now();
+    listener.client.signal(Signal::SIGTERM);
+    let (status, log) = listener.client.ended();
+    let took = began.elapsed();
+    assert!(status.success() && took >= std::time::Duration::from_millis(2400), "{status}, {took:?}\n{log}");
+    assert!(took.as_secs() < 7, "{took:?}\n{log}");
+    events.rest();
+    assert!(project.read("log").ends_with("end of input\n"), "{}", project.read("log"));
+}
+
 #[test]
 fn a_client_of_the_new_era_that_goes_away_takes_its_call_back() {
     let project = project(&["never"], json!({}), json!({}));
