@@ -347,6 +347,38 @@ fn a_server_that_crashes_is_started_twice_for_each_attempt_and_told_of_as_crashe
     let crashed = "failed: server `crash-stdio` ended (exit status 7) while waiting for the answer to `initialize`; its last words: gone at initialize (given up after 2 more attempts)";
     stage::becomes(&project, &client, "crash-stdio", crashed);
     assert_eq!(project.read("crash-stdio").matches("start ").count(), 6);
+    assert_eq!(stage::of(&stage::status(&project), "crash-stdio")["attempts"], 3);
+    let shown = project.run(&["status"]).out;
+    assert!(shown.contains("3 attempts since it was last ready"), "{shown}");
+    client.end();
+}
+
+/// Each kind of list on its own.
+#[test]
+fn a_list_that_fails_is_empty_with_the_reason_and_the_others_stand() {
+    let project = Project::new("");
+    let said = json!({
+        "tools": [{ "name": "t", "inputSchema": { "type": "object" } }], "prompts": [{ "name": "p" }],
+        "resourceTemplates": [{ "uriTemplate": "x://{a}", "name": "r" }],
+    });
+    project.write("said.json", &said.to_string());
+    let no = json!({ "error": { "code": -5, "message": "no luck" } });
+    let server = |name: &str, method: &str| {
+        let script = json!({ "replay": project.path("said.json"), "at": { method: no } });
+        scripted(name, &script, json!({ "defer": false }))
+    };
+    let failing = ["tools/list", "prompts/list", "resources/templates/list", "resources/list"];
+    let servers: Vec<_> = failing.iter().enumerate().map(|(at, method)| server(&format!("s{at}"), method)).collect();
+    project.write("config.yml", &config(&servers, json!({})));
+    let mut client = Client::start(&project, &[]);
+    assert_eq!(client.names(), ["mcp__s1__t", "mcp__s2__t", "mcp__s3__t"]);
+    for (at, method) in failing.iter().enumerate() {
+        let state = format!("ready; {method} failed, so its … unknown: server `s{at}` answered with an error: no luck");
+        stage::becomes(&project, &client, &format!("s{at}"), &state);
+        let counts = if *method == "prompts/list" { "1 tools, 0 prompts" } else { " tools, 1 prompts" };
+        client.logged(&format!("server.connected: s{at} over stdio: "), 0);
+        assert!(client.logged(&format!("server.connected: s{at} "), 0).contains(counts), "{}", client.log());
+    }
     client.end();
 }
 

@@ -265,6 +265,7 @@ fn the_token_decides_the_agent_and_sessions_are_its_own() {
     assert_eq!(listener.request("POST", "/mcp", &never_whole, "no chunk").status, 401, "before its message is read");
     let log = listener.client.log();
     assert!(!log.contains("sesame"), "{log}");
+    assert_eq!(project.read("log").matches("start ").count(), 1, "one connection serves all sessions");
 }
 
 #[test]
@@ -290,12 +291,161 @@ fn the_installation_is_seen_and_changed_with_the_admin_token() {
     project.replace("config.yml", "mcp_servers: 7");
     let rejected = listener.request("POST", "/api/reload", &admin, "");
     assert_eq!((rejected.status, &rejected.json()["outcome"]), (422, &json!("rejected")));
-    project.replace("config.yml", &good.replace("\"echo\"", "\"echo\", \"later\""));
-    listener.request("POST", "/api/reload", &admin, "");
+    project.replace("config.yml", &good.replace(r#"\"echo\""#, r#"\"echo\",\"later\""#));
+    let reloaded = listener.request("POST", "/api/reload", &admin, "");
+    let report = reloaded.json();
+    assert_eq!((reloaded.status, &report["outcome"]), (200, &json!("reloaded")));
+    assert_eq!(report["changes"], json!([{ "server": "s", "change": "changed" }]));
+    // It waits for what it has changed.
+    let server = &report["servers"][0];
+    assert_eq!((&server["name"], &server["state"], &server["tool_count"]), (&json!("s"), &json!("ready"), &json!(2)));
     events.first(|event| event["event"] == "plan.reloaded" && event["generation"] == 2);
     let status = listener.get("/api/runtime/status", &[]).json();
     assert_eq!((&status["plan"]["generation"], &status["mcp"]["servers"][0]["name"]), (&json!(2), &json!("s")));
     assert!(status.get("config").is_none(), "no path of the machine");
+}
+
+/// Whatever watches an installation reads these by name.
+#[test]
+fn each_event_has_its_fields() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let backoff = json!({ "attempts": 1, "initial_seconds": 0.01, "jitter_seconds": 0 });
+    let servers = [
+        scripted(
+            "s",
+            &json!({ "tools": ["echo", "never", "become", "die"] }),
+            json!({ "call_timeout_seconds": 0.2, "sampling": true }),
+        ),
+        json!({ "name": "web", "url": format!("http://{closed}/mcp"), "reconnect": backoff }),
+    ];
+    let project = Project::new(&config(&servers, with_tokens()));
+    let listener = Listener::start(&project, &["--no-watch"], &TOKENS);
+    let (lead, admin) = (bearer("sesame-for-lead"), bearer(ADMIN));
+    let (lead, admin) = ([(lead.0, lead.1.as_str())], [(admin.0, admin.1.as_str())]);
+    let (headers, _) = listener.session("/mcp", &lead, json!({}));
+    listener.post("/mcp", &headers, &message(json!(1), "tools/list", json!({})));
+    listener.client.logged("(not tried again by itself)", 0);
+    let events = listener.events("GET", "/api/events", &admin, "");
+    let passed = std::cell::RefCell::new(Vec::<Value>::new());
+    // The next of this name, with what is never the same made so.
+    let next = |name: &str| {
+        let mut passed = passed.borrow_mut();
+        let mut event = match passed.iter().position(|event| event["event"] == name) {
+            Some(at) => passed.remove(at),
+            None => loop {
+                let event = events.next();
+                if event["event"] == name {
+                    break event;
+                }
+                passed.push(event);
+            },
+        };
+        if let Some(latency) = event.get_mut("latency_ms") {
+            assert!(latency.is_u64(), "{latency}");
+            *latency = json!(0);
+        }
+        event
+    };
+    let tool =
+        |id: u64, tool: &str, arguments: Value| listener.post("/mcp", &headers, &call(json!(id), tool, arguments)).body;
+
+    listener.request("POST", "/api/mcp/servers/s/reconnect", &admin, "");
+    let disconnected = |reason: &str, was_clean: bool| json!({ "event": "server.disconnected", "server": "s", "reason": reason, "was_clean": was_clean });
+    assert_eq!(next("server.disconnected"), disconnected("a new connection was asked for", true));
+    assert_eq!(
+        next("server.connected"),
+        json!({ "event": "server.connected", "server": "s", "transport": "stdio", "tool_count": 4, "prompt_count": 0,
+                "resource_count": 0, "latency_ms": 0 })
+    );
+
+    listener.request("POST", "/api/mcp/servers/web/reconnect", &admin, "");
+    for (attempt, is_terminal) in [(1, false), (2, true)] {
+        let mut failed = next("server.connect_failed");
+        let cause = failed["cause"].take();
+        assert!(cause.as_str().unwrap().contains("Connection refused"), "{cause}");
+        assert_eq!(
+            failed,
+            json!({ "event": "server.connect_failed", "server": "web", "transport": "streamable_http",
+                    "error_class": "unreachable", "cause": null, "attempt": attempt, "is_terminal": is_terminal })
+        );
+    }
+    assert_eq!(
+        next("server.reconnecting"),
+        json!({ "event": "server.reconnecting", "server": "web", "attempt": 2, "backoff_s": 0.01 })
+    );
+
+    tool(2, "search_mcp_tools", json!({ "query": "echo" }));
+    assert_eq!(next("search.queried"), json!({ "event": "search.queried", "query": "echo", "match_count": 1 }));
+    assert_eq!(next("tool.promoted"), json!({ "event": "tool.promoted", "tool": "mcp__s__echo" }));
+    let answer = tool(3, "mcp__s__echo", json!({ "a": 1 }));
+    let chars = answer.split_once(r#""result":"#).unwrap().1.len() - 1;
+    assert_eq!(
+        next("tool.invoked"),
+        json!({ "event": "tool.invoked", "server": "s", "tool": "echo", "latency_ms": 0, "success": true,
+                "result_chars": chars })
+    );
+    tool(4, "mcp__s__never", json!({}));
+    assert_eq!(
+        next("tool.timeout"),
+        json!({ "event": "tool.timeout", "server": "s", "tool": "never", "timeout_s": 0.2 })
+    );
+    assert_eq!(next("tool.invoked")["success"], false);
+    let odd = json!({ "name": "odd", "inputSchema": [] }).to_string();
+    tool(5, "mcp__s__become", json!({ "tools": ["die", odd] }));
+    assert_eq!(
+        next("tool.quarantined"),
+        json!({ "event": "tool.quarantined", "server": "s", "tool": "odd",
+                "reason": "the schema must be an object, it is a list at /inputSchema" })
+    );
+    assert_eq!(
+        next("server.list_changed"),
+        json!({ "event": "server.list_changed", "server": "s", "kind": "tools", "old_count": 4, "new_count": 1 })
+    );
+    tool(6, "mcp__s__die", json!({}));
+    let reason = "the process ended (exit status 7); its last words: out of flour";
+    assert_eq!(next("server.disconnected"), disconnected(reason, false));
+    assert_eq!(
+        next("server.connect_failed"),
+        json!({ "event": "server.connect_failed", "server": "s", "transport": "stdio", "error_class": "lost",
+                "cause": reason, "attempt": 0, "is_terminal": true })
+    );
+
+    let good = project.read("config.yml");
+    project.replace("config.yml", "mcp_servers: 7");
+    listener.client.signal(Signal::SIGHUP);
+    let rejected = next("plan.rejected");
+    assert_eq!(rejected.as_object().unwrap().len(), 2, "{rejected}");
+    assert!(rejected["diagnostics"].as_str().unwrap().starts_with("error["), "{rejected}");
+    project.replace("config.yml", &good.replace(r#""sampling": true"#, r#""sampling": false"#));
+    listener.client.signal(Signal::SIGHUP);
+    let mut reloaded = next("plan.reloaded");
+    let digests = [reloaded["old"].take(), reloaded["new"].take()];
+    assert!(digests[0] != digests[1] && digests.iter().all(|digest| digest.as_str().unwrap().starts_with("sha256:")));
+    assert_eq!(
+        reloaded,
+        json!({ "event": "plan.reloaded", "generation": 2, "old": null, "new": null, "changes": ["s changed"] })
+    );
+}
+
+#[test]
+fn so_many_sessions_are_open_and_no_more() {
+    let project = project(&["echo"], json!({}), json!({}));
+    let listener = Listener::start(&project, &[], &[]);
+    let params =
+        json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+    let initialize = message(json!(0), "initialize", params).to_string();
+    let json = ("content-type", "application/json");
+    let open = || listener.request("POST", "/mcp", &[json], &initialize);
+    let first = open();
+    for _ in 1..1000 {
+        assert_eq!(open().status, 200);
+    }
+    let full = open();
+    assert_eq!((full.status, full.header("mcp-session-id")), (503, None));
+    assert!(full.body.contains("1000 sessions are open, which is the most"), "{full:?}");
+    let id = first.header("mcp-session-id").unwrap();
+    assert_eq!(listener.request("DELETE", "/mcp", &[("mcp-session-id", id)], "").status, 204);
+    assert_eq!(open().status, 200);
 }
 
 #[test]
@@ -461,9 +611,35 @@ fn a_call_in_flight_is_answered_when_the_executor_ends() {
         std::thread::yield_now();
     }
     listener.client.signal(Signal::SIGTERM);
+    // While it is waited for, nobody else is let in.
+    while listener.accepts() {
+        std::thread::yield_now();
+    }
     release(&gate);
     assert_eq!(events.next()["result"]["content"][0]["text"], "let go");
     assert_eq!(listener.client.ended().0.code(), Some(0));
+}
+
+/// Of the five seconds that an end takes, half is for calls, so that servers can leave by themselves in the other.
+#[test]
+fn a_call_that_goes_on_has_half_of_the_time_that_an_end_takes() {
+    let project = project(&["never"], json!({}), json!({}));
+    let listener = Listener::start(&project, &[], &[]);
+    let (headers, _) = listener.session("/mcp", &[], json!({}));
+    let mut never = call(json!(1), "mcp__s__never", json!({}));
+    never["params"]["_meta"] = json!({ "progressToken": 1 });
+    let events = listener.events("POST", "/mcp", &borrowed(&headers), &never.to_string());
+    while !project.read_so_far("log").contains("never") {
+        std::thread::yield_now();
+    }
+    let began = std::time::Instant::now();
+    listener.client.signal(Signal::SIGTERM);
+    let (status, log) = listener.client.ended();
+    let took = began.elapsed();
+    assert!(status.success() && took >= std::time::Duration::from_millis(2400), "{status}, {took:?}\n{log}");
+    assert!(took.as_secs() < 7, "{took:?}\n{log}");
+    events.rest();
+    assert!(project.read("log").ends_with("end of input\n"), "{}", project.read("log"));
 }
 
 #[test]

@@ -109,6 +109,22 @@ fn a_list_waits_no_longer_than_the_server_may_take_and_only_once() {
     assert!(!log.contains("server.connected"), "{log}");
 }
 
+/// One attempt is waited for: a server that comes back in an hour keeps nobody from listing.
+#[test]
+fn a_list_waits_for_no_second_attempt() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let later = json!({ "initial_seconds": 3600, "max_seconds": 3600 });
+    let servers = [
+        json!({ "name": "web", "url": format!("http://{closed}/mcp"), "timeout_seconds": 600, "reconnect": later }),
+        scripted("good", &json!({ "tools": ["echo"] }), eager(json!({}))),
+    ];
+    let project = project(&servers);
+    let mut client = Client::start(&project, &[]);
+    assert!(client.names().contains(&"mcp__good__echo".to_owned()));
+    client.logged("server.reconnecting: web: attempt 2 in ", 0);
+    client.end();
+}
+
 #[test]
 fn a_server_that_dies_in_a_call_is_named_with_its_last_words() {
     let servers = [
@@ -332,9 +348,33 @@ fn noise_and_stderr_are_told_and_the_server_works() {
     let mut client = Client::start(&project, &[]);
     assert_eq!(client.text("mcp__s__echo", json!({})), "{}");
     client.logged("s: text on stdout that is no MCP message was skipped: Welcome!", 0);
-    client.logged("warming up", 0);
+    let line = client.logged("warming up", 0);
+    assert!(line.contains("server=s"), "it says whose: {line}");
     let log = client.end();
     assert!(!log.contains('\u{1b}'), "what servers say can't drive a terminal: {log:?}");
+}
+
+#[test]
+fn a_log_may_be_json_line_by_line() {
+    let script = json!({ "tools": ["die"], "noise": "two\u{1b}[2J words", "stderr": "warming \"up\"" });
+    let project = project(&[scripted("s", &script, eager(json!({})))]);
+    let mut client = Client::start(&project, &["--log-format", "json"]);
+    client.failure("mcp__s__die", json!({}));
+    project.write("config.yml", "mcp_servers: 7");
+    client.logged("plan.rejected", 0);
+    let log = client.end();
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let find = |text: &str| {
+        let told = |line: &&Value| line["fields"]["message"].as_str().unwrap().contains(text);
+        lines.iter().find(told).unwrap_or_else(|| panic!("{text}: {log}"))
+    };
+    assert!(lines.iter().all(|line| line["timestamp"].is_string()), "{log}");
+    for (text, level) in
+        [("server.connected: s", "INFO"), ("server.disconnected: s", "WARN"), ("plan.rejected: the old plan", "WARN")]
+    {
+        assert_eq!(find(text)["level"], level, "{text}");
+    }
+    assert_eq!(find("warming \"up\"")["fields"]["server"], "s");
 }
 
 #[test]
@@ -399,6 +439,11 @@ fn the_end_of_the_client_and_sigterm_end_everything() {
         assert!(status.success(), "{signal:?}: {status}\n{log}");
         // Five seconds at the most, and what a busy machine takes.
         assert!(began.elapsed().as_secs() < 7, "{signal:?}: {:?}\n{log}", began.elapsed());
+        // Of which a call in flight has half; whoever has hung up waits for none.
+        let had_time = began.elapsed() >= std::time::Duration::from_millis(2400);
+        assert!(had_time || signal.is_none(), "{signal:?}: {:?}\n{log}", began.elapsed());
+        let busy = project.read("busy");
+        assert!(busy.ends_with("end of input\n"), "it could leave by itself after {signal:?}: {busy}");
         for log in ["busy", "held", "deaf", "stubborn"] {
             for pid in starts(&project, log) {
                 assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "{log} lives after {signal:?}");

@@ -60,6 +60,41 @@ fn said(answer: &Value) -> Value {
     serde_json::from_str(answer["result"]["content"][0]["text"].as_str().unwrap()).unwrap()
 }
 
+/// What a server lists may depend on it, so that what is locked would not be what is run.
+#[test]
+fn a_server_is_offered_the_same_whatever_connects_it() {
+    for sampling in [false, true] {
+        let project = Project::new("");
+        let script = json!({ "tools": ["pid"], "log": project.path("log") });
+        project.write("config.yml", &config(&[scripted("s", &script, json!({ "sampling": sampling }))], json!({})));
+        for command in ["lock", "doctor", "run", "call"] {
+            // Each of them as if nothing was known.
+            let _no_lock = std::fs::remove_file(project.path("config.lock.json"));
+            std::fs::write(project.path("log"), "").unwrap();
+            match command {
+                "run" => {
+                    let mut client = client(&project, &[], json!({}));
+                    client.names();
+                    client.end();
+                }
+                "call" => drop(project.run(&["call", "mcp__s__pid", "{}"])),
+                command => assert_eq!(project.run(&[command]).code, 0, "{command}"),
+            }
+            let log = project.read("log");
+            let messages: Vec<Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+            let of = |method: &str| messages.iter().find(|message| message["method"] == method).unwrap();
+            let anew = &of("server/discover")["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+            let mut offered = json!({ "elicitation": {}, "roots": {} });
+            if sampling {
+                offered["sampling"] = json!({});
+            }
+            for said in [anew, &of("initialize")["params"]["capabilities"]] {
+                assert_eq!(said, &offered, "{command}");
+            }
+        }
+    }
+}
+
 #[test]
 fn the_client_of_the_only_call_answers() {
     let project = project(json!({ "sampling": true }));

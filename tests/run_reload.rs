@@ -73,6 +73,52 @@ fn each_way_of_writing_is_one_reload_and_a_touch_is_none() {
     assert_eq!(count(&log, "server.connected"), 1, "{log}");
 }
 
+/// Whatever is a part of the config is followed like it.
+#[test]
+fn fragments_and_the_profile_are_followed_too() {
+    let project = Project::new("");
+    let mut whole: Value = serde_json::from_str(&including(&["a", "b", "pid"])).unwrap();
+    whole["fragments"] = json!(["more/*.yml", "teams/*/*.yml", "own/one.yml"]);
+    project.write("config.yml", &whole.to_string());
+    for directory in ["more", "teams", "own"] {
+        std::fs::create_dir(project.path(directory)).unwrap();
+    }
+    project.write("own/one.yml", "tests: []\n");
+    let denying = |tool: &str| format!("mcp: {{ denylist: [{tool}] }}\n");
+    project.write("config.prod.yml", "prompt: { budget: { chars: 1000 } }\n");
+    let mut client = Client::start(&project, &["--profile", "prod"]);
+    assert_eq!(client.names().len(), 3);
+    project.write("more/new.yml", &denying("a"));
+    reloaded(&client, 2);
+    assert_eq!(client.names_when(|names| names.len() == 2), ["mcp__s__b", "mcp__s__pid"]);
+    project.replace("more/new.yml", &denying("b"));
+    reloaded(&client, 3);
+    assert_eq!(client.names_when(|names| names[0] == "mcp__s__a"), ["mcp__s__a", "mcp__s__pid"]);
+    touch(&project.path("more/new.yml"));
+    std::fs::remove_file(project.path("more/new.yml")).unwrap();
+    reloaded(&client, 4);
+    assert_eq!(client.names_when(|names| names.len() == 3).len(), 3);
+    touch(&project.path("config.prod.yml"));
+    project.replace("config.prod.yml", &denying("pid"));
+    reloaded(&client, 5);
+    assert_eq!(client.names_when(|names| names.len() == 2), ["mcp__s__a", "mcp__s__b"]);
+    // In a directory that nobody had.
+    std::fs::create_dir(project.path("new")).unwrap();
+    project.write("new/one.yml", &denying("a"));
+    std::fs::rename(project.path("new"), project.path("teams/new")).unwrap();
+    reloaded(&client, 6);
+    assert_eq!(client.names_when(|names| names.len() == 1), ["mcp__s__b"]);
+    // One that is named and missing is waited for.
+    std::fs::remove_file(project.path("own/one.yml")).unwrap();
+    client.logged("plan.rejected", 0);
+    project.write("own/one.yml", &denying("b"));
+    reloaded(&client, 7);
+    assert_eq!(client.names_when(<[String]>::is_empty), [] as [&str; 0]);
+    let log = client.end();
+    assert_eq!((count(&log, "plan.reloaded"), count(&log, "plan.rejected")), (6, 1), "{log}");
+    assert_eq!(count(&log, "server.connected"), 1, "{log}");
+}
+
 /// REL-02: the link is retargeted, to a directory that nobody watches yet.
 #[test]
 fn a_retargeted_link_is_noticed_and_its_new_target_followed() {

@@ -77,6 +77,7 @@ fn changed_lists_are_heard_over_every_transport() {
         let names = client.names_when(|names| names.iter().any(|name| name.ends_with("other")));
         assert_eq!(names, ["mcp__r__echo", "mcp__r__other"], "{kind:?}");
         client.end();
+        assert_eq!(remote.count("DELETE"), usize::from(kind == Kind::Session), "{kind:?}: no session is left open");
     }
 }
 

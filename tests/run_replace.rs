@@ -127,21 +127,57 @@ fn a_call_in_flight_that_the_new_plan_denies_is_stopped() {
     client.end();
 }
 
+/// What is denied now is denied at once, however long the new process takes.
 #[test]
-fn a_changed_server_that_does_not_start_is_failed_with_the_cause() {
+fn the_old_connection_serves_under_the_new_filters_until_the_new_one_is_ready() {
     let project = Project::new("");
-    let with = |script: Value| config(&[scripted("s", &script, eager(json!({})))], json!({}));
-    project.write("config.yml", &with(json!({ "tools": ["pid"] })));
+    let gate = project.pipe("gate");
+    let with = |script: Value, more: Value| config(&[scripted("s", &script, eager(more))], json!({}));
+    let log = project.path("log");
+    project.write("config.yml", &with(json!({ "tools": ["pid", "x"], "log": log }), json!({})));
     let mut client = Client::start(&project, &[]);
     let pid = client.text("mcp__s__pid", json!({}));
-    project.replace("config.yml", &with(json!({ "exit": 3, "stderr": "no such oven" })));
+    let new = json!({ "tools": ["pid", "x"], "gate": gate });
+    project.replace("config.yml", &with(new, json!({ "tools": { "exclude": ["x"] } })));
+    reloaded(&client, 2);
+    assert_eq!(client.error("tools/call", json!({ "name": "mcp__s__x" }))["message"], "unknown tool: mcp__s__x");
+    assert_eq!(client.names(), ["mcp__s__pid"]);
+    assert_eq!(client.text("mcp__s__pid", json!({})), pid);
+    release(&gate);
+    while client.text("mcp__s__pid", json!({})) == pid {}
+    client.end();
+    assert!(!project.read("log").contains(r#""name":"x""#), "{}", project.read("log"));
+}
+
+#[test]
+fn a_changed_server_that_does_not_start_is_failed_with_the_cause() {
+    for (script, cause) in [
+        (json!({ "exit": 3, "stderr": "no such oven" }), "no such oven"),
+        (json!({ "deaf": true }), "was not ready within 1 s"),
+    ] {
+        does_not_start(&script, cause);
+    }
+}
+
+fn does_not_start(script: &Value, cause: &str) {
+    let project = Project::new("");
+    let with = |script: &Value| config(&[scripted("s", script, eager(json!({ "timeout_seconds": 1 })))], json!({}));
+    project.write("config.yml", &with(&json!({ "tools": ["pid"], "log": project.path("log") })));
+    let mut client = Client::start(&project, &[]);
+    let pid = client.text("mcp__s__pid", json!({}));
+    project.replace("config.yml", &with(script));
     client.logged("server.connect_failed: s: ", 0);
     let mut told = client.call("mcp__s__pid", json!({}))["content"][0]["text"].clone();
     while told == pid.as_str() {
         told = client.call("mcp__s__pid", json!({}))["content"][0]["text"].clone();
     }
     let told = told.as_str().unwrap();
-    assert!(told.starts_with("the server s is failed: ") && told.contains("no such oven"), "{told}");
+    assert!(told.starts_with("the server s is failed: ") && told.contains(cause), "{told}");
+    // The file is the truth: what it no longer says doesn't run.
+    while !project.read("log").ends_with("end of input\n") {
+        client.request("ping", json!({}));
+    }
+    let with = |script: Value| with(&script);
     // Mended, it works again.
     project.replace("config.yml", &with(json!({ "tools": ["pid"], "log": "/dev/null" })));
     client.logged("server.connected: s", client.mark());

@@ -53,8 +53,10 @@ pub struct Compilation {
     pub plugins_failed: Vec<Diagnostic>,
     /// The texts that the diagnostics point into.
     pub texts: SourceMap,
-    /// The files that were read, as the config names them, itself first.
+    /// The files that were read, or could not be, as the config names them, itself first.
     pub files: Vec<String>,
+    /// Where fragments were looked for by a pattern, as `more/*.yml`: a file that comes there may be one.
+    pub patterns: Vec<String>,
     /// The config as JSON, references unresolved, for plugins; only where there are any.
     pub for_plugins: Option<String>,
     /// Whether the file holds nothing but what a fragment may hold.
@@ -80,6 +82,7 @@ pub fn compile_with(path: &str, files: &dyn Sources, options: &Options) -> Resul
         diagnostics: Vec::new(),
         plugins_failed: Vec::new(),
         read: Vec::new(),
+        patterns: Vec::new(),
         directory: directory(path).to_owned(),
     };
     let mut main = compiler.document(path, path)?;
@@ -132,6 +135,7 @@ pub fn compile_with(path: &str, files: &dyn Sources, options: &Options) -> Resul
         plugins_failed: compiler.plugins_failed,
         texts: compiler.texts,
         files: compiler.read,
+        patterns: compiler.patterns,
         for_plugins,
         is_fragment,
     })
@@ -144,6 +148,7 @@ struct Compiler<'a> {
     diagnostics: Vec<Diagnostic>,
     plugins_failed: Vec<Diagnostic>,
     read: Vec<String>,
+    patterns: Vec<String>,
     /// Of the main file, as the user wrote its path; for showing.
     directory: String,
 }
@@ -158,8 +163,9 @@ struct Printed {
 impl Compiler<'_> {
     /// Reads and parses a file; `None` when its text is nothing to go on with. `shown` is its path in messages.
     fn document(&mut self, path: &str, shown: &str) -> Result<Option<Document>, ReadError> {
-        let bytes = self.files.read(path)?;
+        // Whoever follows the files has to notice when one that is missing comes.
         self.read.push(path.to_owned());
+        let bytes = self.files.read(path)?;
         Ok(self.parse(shown, &bytes, SPELLINGS).1)
     }
 
@@ -297,7 +303,10 @@ impl Compiler<'_> {
                 let joined = |name: &str| if base.is_empty() { name.to_owned() } else { format!("{base}/{name}") };
                 if pattern.is_literal() {
                     next.push(joined(segment));
-                } else if let Ok(names) = self.files.list(base) {
+                    continue;
+                }
+                self.patterns.push(joined(segment));
+                if let Ok(names) = self.files.list(base) {
                     // A leading dot is only matched by one that is written, as in every shell.
                     let visible = |name: &&String| !name.starts_with('.') || segment.starts_with('.');
                     next.extend(

@@ -216,6 +216,8 @@ pub fn parse_tool(text: &str) -> Result<Entry<Tool>, EntryError> {
     let all: Value = serde_json::from_str(entry.raw.get()).map_err(|error| EntryError::shape(&error))?;
     check_schema(all.get("inputSchema").unwrap_or(&Value::Null))?;
     check_fields(&all)?;
+    // Clients hold results against it, and must be led nowhere by it either.
+    check_nested(all.get("outputSchema").unwrap_or(&Value::Null), "/outputSchema", 0)?;
     Ok(entry)
 }
 
@@ -261,7 +263,22 @@ fn check_schema(schema: &Value) -> Result<(), EntryError> {
         }
         None => return wrong("/inputSchema", "the root has no type, it must be \"object\"".to_owned()),
     }
-    check_nested(schema, "/inputSchema", 0)
+    check_nested(schema, "/inputSchema", 0)?;
+    check_properties(schema, "/inputSchema")
+}
+
+/// Each property has a schema. One that hasn't makes those who serve models refuse the whole list.
+fn check_properties(schema: &Value, pointer: &str) -> Result<(), EntryError> {
+    let pointer = format!("{pointer}/properties");
+    for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        let pointer = format!("{pointer}/{name}");
+        if !property.is_object() && !property.is_boolean() {
+            let reason = format!("the schema of a property is an object or a boolean, this is {}", kind(property));
+            return Err(EntryError::schema(&pointer, reason));
+        }
+        check_properties(property, &pointer)?;
+    }
+    Ok(())
 }
 
 /// Depth, and references that would need the network. Looks at every value, so that no keyword is forgotten.
@@ -273,11 +290,11 @@ fn check_nested(value: &Value, pointer: &str, depth: usize) -> Result<(), EntryE
         Value::Object(map) => {
             for (key, value) in map {
                 let pointer = format!("{pointer}/{key}");
-                if key == "$ref"
+                if (key == "$ref" || key == "$dynamicRef")
                     && let Value::String(target) = value
                     && !target.starts_with('#')
                 {
-                    let reason = format!("a $ref outside the schema ({}) is never fetched", shown(target));
+                    let reason = format!("a {key} outside the schema ({}) is never fetched", shown(target));
                     return Err(EntryError::schema(&pointer, reason));
                 }
                 check_nested(value, &pointer, depth + 1)?;
@@ -547,16 +564,58 @@ mod tests {
                 r#"{"type":"object","properties":{"a":{"$ref":"http://127.0.0.1:9/s"}}}"#,
                 "a $ref outside the schema (http://127.0.0.1:9/s) is never fetched at /inputSchema/properties/a/$ref",
             ),
+            (
+                r#"{"type":"object","$dynamicRef":"other.json"}"#,
+                "a $dynamicRef outside the schema (other.json) is never fetched at /inputSchema/$dynamicRef",
+            ),
             (&*deep, "nested deeper than 64"),
+            ("7", "the schema must be an object, it is a number at /inputSchema"),
+            (r#"{"type":"strng"}"#, "the root type must be \"object\", it is \"strng\" at /inputSchema/type"),
+            (
+                r#"{"type":"object","properties":{"required":["a"]}}"#,
+                "the schema of a property is an object or a boolean, this is a list at /inputSchema/properties/required",
+            ),
+            (
+                r#"{"type":"object","properties":{"a":{"properties":{"b":null}}}}"#,
+                "this is null at /inputSchema/properties/a/properties/b",
+            ),
+            (
+                r#"{"type":"object"},"outputSchema":{"type":"object","items":[{"$ref":"https://x.example/s"}]}"#,
+                "a $ref outside the schema (https://x.example/s) is never fetched at /outputSchema/items/0/$ref",
+            ),
         ] {
             let bad = RawValue::from_string(format!(r#"{{"name":"bad","inputSchema":{schema}}}"#)).unwrap();
-            let ok = RawValue::from_string(r#"{"name":"ok","inputSchema":{"type":"object"}}"#.to_owned()).unwrap();
+            let ok = r##"{"name":"ok","inputSchema":{"$schema":"http://json-schema.org/draft-07/schema#","type":"object",
+                "properties":{"properties":true,"required":{"$ref":"#/$defs/x"}},"default":{"properties":{"a":[]}}}}"##;
+            let ok = RawValue::from_string(ok.to_owned()).unwrap();
             let mut observed = Observed::default();
             observed.add_tools([&*bad, &*ok]);
-            assert_eq!(observed.tools.len(), 1);
+            assert_eq!(observed.tools.len(), 1, "{:?}", observed.quarantined);
             assert_eq!(observed.quarantined[0].name, "bad");
             assert!(observed.quarantined[0].reason.contains(expected), "{}", observed.quarantined[0].reason);
         }
+    }
+
+    /// To the byte and to the level.
+    #[test]
+    fn a_tool_may_be_as_large_and_as_deep_as_its_bounds_say() {
+        let of_size = |bytes: usize| {
+            let text = |filling: &str| {
+                format!(r#"{{"name":"x","description":"{filling}","inputSchema":{{"type":"object"}}}}"#)
+            };
+            text(&"d".repeat(bytes - text("").len()))
+        };
+        assert!(parse_tool(&of_size(256 * 1024)).is_ok());
+        let said = parse_tool(&of_size(256 * 1024 + 1)).unwrap_err().to_string();
+        assert_eq!(said, "262145 bytes of JSON, more than 262144");
+        // Spaces between tokens aren't passed on, so they don't count.
+        assert!(parse_tool(&of_size(256 * 1024).replace(':', " : ")).is_ok());
+        let of_depth = |depth: usize| {
+            let (open, close) = ("[".repeat(depth), "]".repeat(depth));
+            format!(r#"{{"name":"x","inputSchema":{{"type":"object","x":{open}{close}}}}}"#)
+        };
+        assert!(parse_tool(&of_depth(64)).is_ok());
+        assert!(parse_tool(&of_depth(65)).is_err());
     }
 
     #[test]

@@ -97,6 +97,11 @@ impl Listener {
         Self { client, address }
     }
 
+    /// Whether it still takes connections.
+    pub fn accepts(&self) -> bool {
+        TcpStream::connect(&self.address).is_ok()
+    }
+
     /// Sends a request and goes away once `when` holds.
     pub fn hang_up(
         &self,

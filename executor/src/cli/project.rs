@@ -240,11 +240,12 @@ impl Project {
         names.map(|(at, path)| if at < beside { file_name(Path::new(path)) } else { path.clone() }).collect()
     }
 
-    /// The files of a compilation besides the main file, where they are.
+    /// The files of a compilation besides the main file, where they are, and where others would be looked for.
     pub(super) fn files(&self, compilation: &Compilation) -> Vec<PathBuf> {
         let named = self.named();
         let profile = named.iter().skip(1).map(|(_, path)| path.clone());
-        profile.chain(compilation.files.iter().skip(named.len()).map(|file| self.directory.join(home(file)))).collect()
+        let others = compilation.files.iter().skip(named.len()).chain(&compilation.patterns);
+        profile.chain(others.map(|file| self.directory.join(home(file)))).collect()
     }
 
     /// Reads the lock, if there is one.

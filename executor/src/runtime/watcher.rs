@@ -167,12 +167,7 @@ impl Events {
     }
 
     async fn changed(&mut self) -> bool {
-        if self.events.recv().await.is_none() {
-            return false;
-        }
-        let latest = Instant::now() + LONGEST;
-        while let Ok(Some(())) = timeout_at(latest.min(Instant::now() + DEBOUNCE), self.events.recv()).await {}
-        true
+        burst(&mut self.events).await
     }
 }
 
@@ -181,6 +176,16 @@ impl Events {
 fn ways(directories: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     let is_watched = |way: &&Path| cfg!(target_os = "linux") && way.parent().is_some_and(|at| at.parent().is_some());
     directories.iter().flat_map(|directory| directory.ancestors().filter(is_watched)).map(Path::to_owned).collect()
+}
+
+/// Waits for the end of a burst of events; false when there won't be any more.
+async fn burst(events: &mut mpsc::Receiver<()>) -> bool {
+    if events.recv().await.is_none() {
+        return false;
+    }
+    let latest = Instant::now() + LONGEST;
+    while let Ok(Some(())) = timeout_at(latest.min(Instant::now() + DEBOUNCE), events.recv()).await {}
+    true
 }
 
 /// The directories in which a change may make `file` another one: its own, those of every symlink on the way to it,
@@ -210,14 +215,41 @@ fn real(path: &Path) -> Option<PathBuf> {
 }
 
 #[cfg(test)]
-#[cfg(target_os = "linux")]
 mod tests {
-    use notify::event::{CreateKind, DataChange, MetadataKind, RemoveKind, RenameMode};
-
     use super::*;
 
+    /// How long after its first event a burst counts, of events this long apart.
+    async fn burst_of(events: u32, apart: Duration) -> Duration {
+        let (sender, mut receiver) = mpsc::channel(1);
+        let began = Instant::now();
+        let writing = tokio::spawn(async move {
+            for _ in 0..events {
+                let _already_waiting = sender.try_send(());
+                tokio::time::sleep(apart).await;
+            }
+            // Open, as the system's own is.
+            std::future::pending::<()>().await;
+        });
+        assert!(burst(&mut receiver).await);
+        writing.abort();
+        began.elapsed()
+    }
+
+    /// What is written in pieces is read when it has been quiet for a moment, and in any case some time.
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_is_one_change_and_never_waited_for_without_end() {
+        let ms = Duration::from_millis;
+        assert_eq!(burst_of(1, ms(0)).await, ms(200));
+        assert_eq!(burst_of(5, ms(190)).await, ms(4 * 190 + 200));
+        assert_eq!(burst_of(2, ms(210)).await, ms(200), "two changes, each on its own");
+        assert_eq!(burst_of(1000, ms(50)).await, ms(2000));
+    }
+
     #[test]
+    #[cfg(target_os = "linux")]
     fn far_above_only_what_replaces_a_directory_counts() {
+        use notify::event::{CreateKind, DataChange, MetadataKind, RemoveKind, RenameMode};
+
         let directories = BTreeSet::from(["/srv/app/conf".into()]);
         let ways = ways(&directories);
         assert_eq!(ways, BTreeSet::from(["/srv/app".into(), "/srv/app/conf".into()]));

@@ -44,6 +44,29 @@ async fn an_interrupt_comes_before_a_termination() {
     assert_eq!(child.shutdown(soon()).await.code, Some(7));
 }
 
+/// What takes its time to save something has it: nobody is killed who would have left by himself.
+#[tokio::test]
+async fn a_termination_comes_before_the_kill_and_each_has_its_time() {
+    // Nobody reads its stderr, where it would tell of the signal.
+    let (mut child, mut lines, stdin) = shell(
+        "exec 2>/dev/null; trap 'echo INT' INT; trap 'echo TERM; exit 8' TERM; echo $$; while :; do sleep 0.02; done",
+    );
+    pid(&mut lines).await;
+    drop(stdin);
+    let began = Instant::now();
+    assert_eq!(child.shutdown(soon()).await.code, Some(8));
+    assert!(began.elapsed() >= Duration::from_millis(200), "{:?}", began.elapsed());
+    for signal in ["INT", "TERM"] {
+        assert_eq!(lines.next_line().await.unwrap().as_deref(), Some(signal));
+    }
+    let (mut child, mut lines, stdin) = shell("trap '' INT TERM; echo $$; while :; do sleep 1; done");
+    pid(&mut lines).await;
+    drop(stdin);
+    let began = Instant::now();
+    assert_eq!(child.shutdown(soon()).await.signal, Some(9));
+    assert!(began.elapsed() >= Duration::from_millis(800), "{:?}", began.elapsed());
+}
+
 #[tokio::test]
 async fn what_ignores_everything_is_killed_with_its_children() {
     let (mut child, mut lines, stdin) =

@@ -141,7 +141,8 @@ async fn serve(State(Remote { shared }): State<Remote>, request: Request) -> Res
 
 pub(super) const TOOLS: &str = r#"{"tools":[
     {"name":"write","inputSchema":{"type":"object"},"execution":{"n":1.50}},
-    {"name":"read","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}]}"#;
+    {"name":"read","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}},
+    {"name":"put","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":false,"idempotentHint":true}}]}"#;
 
 fn remote_server(url: &str, headers: Value) -> Server {
     server(json!({"transport": "streamable_http", "url": url, "headers": headers}), json!({"timeout_seconds": 10.0}))
@@ -199,6 +200,24 @@ async fn a_lost_session_is_renewed_once_and_only_harmless_calls_are_repeated() {
     assert_eq!(remote.count("tools/call"), 3, "sent once");
     assert_eq!(remote.count("initialize"), 3);
     assert_eq!(call(&connection, "write").await.unwrap(), ODD, "the new session works");
+    remote.forget();
+    assert_eq!(call(&connection, "put").await.unwrap(), ODD, "idempotent: repeated");
+    server.abort();
+}
+
+/// LIF-03: however many calls find the session gone, one new one is opened for all of them.
+#[tokio::test]
+async fn many_calls_that_find_their_session_lost_share_a_new_one() {
+    let (remote, url, server) = Remote::start(TOOLS).await;
+    let (outcome, _events) = dial_http(&remote_server(&url, json!({}))).await;
+    let (connection, _) = outcome.unwrap();
+    remote.forget();
+    let calls = (0..50).map(|_| call(&connection, "read"));
+    for result in futures::future::join_all(calls).await {
+        assert_eq!(result.unwrap(), ODD);
+    }
+    assert_eq!(remote.count("initialize"), 2);
+    assert!(remote.count("tools/call") <= 100, "{}", remote.count("tools/call"));
     server.abort();
 }
 

@@ -76,7 +76,7 @@ async fn a_certificate_of_ones_own_is_trusted_through_the_bundle_only() {
     let error = dial("streamable_http", &url, &context, &Terms::default()).await.unwrap_err().to_string();
     assert!(error.contains("UnknownIssuer") && error.contains("goes into `mcp.ca_bundle`"), "{error}");
     let (connection, observed) = dial("streamable_http", &url, &context, &terms).await.unwrap();
-    assert_eq!(observed.tools.len(), 2);
+    assert_eq!(observed.tools.len(), 3);
     connection.close(Instant::now() + Duration::from_secs(5)).await;
 
     // Another certificate in the file counts from the next connection on.
