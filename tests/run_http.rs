@@ -350,7 +350,10 @@ fn each_event_has_its_fields() {
         |id: u64, tool: &str, arguments: Value| listener.post("/mcp", &headers, &call(json!(id), tool, arguments)).body;
 
     listener.request("POST", "/api/mcp/servers/s/reconnect", &admin, "");
-    let disconnected = |reason: &str, was_clean: bool| json!({ "event": "server.disconnected", "server": "s", "reason": reason, "was_clean": was_clean });
+    let disconnected = |reason: &str, was_clean: bool| {
+        let event = "server.disconnected";
+        json!({ "event": event, "server": "s", "reason": reason, "was_clean": was_clean })
+    };
     assert_eq!(next("server.disconnected"), disconnected("a new connection was asked for", true));
     assert_eq!(
         next("server.connected"),
