@@ -14,7 +14,7 @@ use tokio::runtime::Runtime;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::project::{Project, Which};
+use super::project::{LockProblem, Project, Which};
 use super::report::{self, CouldNot, Outcome};
 use super::{caller, listen};
 use crate::core::baseline::Baseline;
@@ -350,9 +350,15 @@ type Judged = Result<(Program, Vec<String>), Refused>;
 
 fn read(project: &Project, trust: Trust) -> Read {
     let mut files = watched(project, trust);
-    let judged = compile(project, trust).and_then(|compilation| {
+    // A lock is large: it is read while the config is compiled.
+    let (compiled, lock) = std::thread::scope(|scope| {
+        let lock = scope.spawn(|| project.read_lock());
+        let compiled = compile(project, trust);
+        (compiled, lock.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    });
+    let judged = compiled.and_then(|compilation| {
         files.extend(compilation.iter().flat_map(|compilation| project.files(compilation)));
-        judge(project, trust, compilation)
+        judge(project, trust, compilation, lock)
     });
     Read { judged, files }
 }
@@ -383,8 +389,13 @@ pub(super) enum Refused {
 
 /// The program of a compilation, with the lock, as far as it still speaks of the plan's servers; and what a person should
 /// know of it: that the lock no longer fits, that a plugin gave nothing.
-fn judge(project: &Project, trust: Trust, compilation: Option<Compilation>) -> Judged {
-    let lock = project.read_lock().map_err(|problem| CouldNot::new(problem.to_string()))?;
+fn judge(
+    project: &Project,
+    trust: Trust,
+    compilation: Option<Compilation>,
+    lock: Result<Option<Lock>, LockProblem>,
+) -> Judged {
+    let lock = lock.map_err(|problem| CouldNot::new(problem.to_string()))?;
     let (plan, lock, written, mut warnings) = match (compilation, lock) {
         (_, None) if trust != Trust::Config => {
             return Err(Refused::Lock(project.no_lock()));
@@ -449,7 +460,7 @@ fn nothing_locked(plan: &Plan, lock: &Lock, trust: Trust) -> Option<String> {
 
 /// The program of a project, for a command that runs a part of it.
 pub(super) fn program(project: &Project, compilation: Compilation) -> Result<Program, Refused> {
-    judge(project, Trust::Config, Some(compilation)).map(warned)
+    judge(project, Trust::Config, Some(compilation), project.read_lock()).map(warned)
 }
 
 /// The program, once a person was told of it.

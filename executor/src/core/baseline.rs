@@ -1,6 +1,7 @@
 //! The lock as what servers' words are held against: at every connect and every changed list, not only at start.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use mcplan_compiler::lock::{Change, Context, Found, Lock, LockedServer, Verdict, changes, verdict};
 use mcplan_compiler::name::ServerName;
@@ -14,7 +15,7 @@ use super::catalog::Hidden;
 pub struct Baseline {
     lock: Lock,
     /// Under which names all locked tools are exposed.
-    names: NameTable,
+    names: OnceLock<NameTable>,
     /// Whether tools that aren't in the lock stay hidden.
     only_locked: bool,
 }
@@ -22,8 +23,7 @@ pub struct Baseline {
 impl Baseline {
     /// Of a lock. With `only_locked` nothing is offered that isn't in it.
     pub fn new(lock: Lock, only_locked: bool) -> Self {
-        let names = lock.names();
-        Self { lock, names, only_locked }
+        Self { lock, names: OnceLock::new(), only_locked }
     }
 
     /// The lock.
@@ -40,7 +40,9 @@ impl Baseline {
     pub fn judge(&self, plan: &Plan, server: &Server, said: &Observed) -> Judgement {
         let locked = self.server(plan, &server.name);
         let changes = locked.map_or_else(Vec::new, |locked| {
-            let context = Context { server: &server.name, names: &self.names };
+            // Nobody is kept waiting for them before the first server has spoken.
+            let names = self.names.get_or_init(|| self.lock.names());
+            let context = Context { server: &server.name, names };
             changes(locked, &Found::observed(plan, server, said), &context)
         });
         let verdict = verdict(&changes, &plan.policy.on_drift);
