@@ -10,10 +10,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use mcplan_compiler::interpolate::{Reference, Template};
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::plan::{Launch, Plugin, Server};
 use mcplan_compiler::secret::{name_looks_secret, value_looks_secret};
+use reqwest::Url;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::environment;
@@ -270,12 +273,26 @@ pub struct Mask {
     entries: Arc<Vec<(SecretString, String)>>,
 }
 
+/// A value as it stands in a URL: in a path, in a query, in one that a form or a program's own encoder made.
+fn in_urls(value: &str) -> Vec<String> {
+    let Ok(mut url) = Url::parse("http://localhost/") else { return Vec::new() };
+    url.set_path(value);
+    let path = url.path().trim_start_matches('/').to_owned();
+    url.set_query(Some(value));
+    let query = url.query().unwrap_or_default().to_owned();
+    url.set_query(None);
+    url.query_pairs_mut().append_key_only(value);
+    let form = url.query().unwrap_or_default().to_owned();
+    let encoded = form.replace('+', "%20");
+    vec![path, query, form, encoded]
+}
+
 /// Fewer characters of a value than this tell nothing, and many other words begin or end with them.
 const PIECE_MIN: usize = 3;
 
 impl Mask {
     /// A mask over pairs of label and value. Values below six characters are left out; a value of several lines is
-    /// also hidden line by line, and as JSON would write it.
+    /// also hidden line by line, and each as JSON, a URL or base64 would write it: servers show what they were sent.
     pub fn new(found: impl IntoIterator<Item = (String, String)>) -> Self {
         let mut all: BTreeMap<String, String> = BTreeMap::new();
         let mut add = |text: &str, label: &str| {
@@ -287,6 +304,8 @@ impl Mask {
             add(&value, &label);
             let quoted = mcplan_compiler::json::string(&value);
             add(&quoted[1..quoted.len() - 1], &label);
+            in_urls(&value).iter().for_each(|written| add(written, &label));
+            add(&BASE64_STANDARD.encode(&value), &label);
             if value.contains('\n') {
                 value.lines().for_each(|line| add(line.trim(), &label));
             }
@@ -454,6 +473,20 @@ mod tests {
         assert_eq!(absolute("~", sources), Path::new("/home/u"));
         assert_eq!(absolute("~other", sources), Path::new("/c/~other"));
         assert_eq!(absolute("/x", sources), Path::new("/x"));
+    }
+
+    #[test]
+    fn a_value_is_hidden_as_a_url_and_base64_write_it() {
+        let mask = Mask::new([("${T}".to_owned(), "Pa\"s s+42<Zq/Q?z".to_owned())]);
+        for (text, shown) in [
+            ("no route for /mcp?key=Pa%22s%20s+42%3CZq/Q?z&x=1", "no route for /mcp?key=${T}&x=1"),
+            ("no route for /Pa%22s%20s+42%3CZq/Q%3Fz/mcp", "no route for /${T}/mcp"),
+            ("sent Pa%22s+s%2B42%3CZq%2FQ%3Fz", "sent ${T}"),
+            ("sent Pa%22s%20s%2B42%3CZq%2FQ%3Fz", "sent ${T}"),
+            ("sent UGEicyBzKzQyPFpxL1E/eg==", "sent ${T}"),
+        ] {
+            assert_eq!(mask.apply(text), shown);
+        }
     }
 
     #[test]

@@ -27,6 +27,8 @@ use crate::serve::mcp::revisions;
 const SESSIONS_MAX: usize = 1000;
 /// How long a session may go without a request, an open stream and a call in flight.
 const IDLE_MAX: Duration = Duration::from_secs(3600);
+/// How long it must have gone without them to make room for another one where there are [`SESSIONS_MAX`].
+const SPARE_AFTER: Duration = Duration::from_secs(60);
 /// How often idle sessions are looked for.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
@@ -69,6 +71,22 @@ impl Sessions {
         let session = session.ok_or_else(|| Problem::not_found("there is no such session; initialize again"))?;
         *session.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         Ok((id.to_owned(), session))
+    }
+
+    /// Whether there is room for one more. Where there is none, the session that nobody has used for the longest ends, if
+    /// that is a minute at least: clients that forget to end theirs keep nobody else out for long.
+    fn has_room(&self) -> bool {
+        let mut sessions = self.lock();
+        if sessions.len() < SESSIONS_MAX {
+            return true;
+        }
+        let used = |session: &Session| *session.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let spare = sessions
+            .iter()
+            .filter(|(_, session)| !session.server.is_busy() && used(session).elapsed() >= SPARE_AFTER)
+            .min_by_key(|(_, session)| used(session))
+            .map(|(id, _)| id.clone());
+        spare.is_some_and(|id| sessions.remove(&id).is_some())
     }
 
     /// Ends sessions that nobody uses.
@@ -288,7 +306,7 @@ async fn begin(
     params: &Params,
     body: &[u8],
 ) -> Result<Response, Problem> {
-    if listening.sessions.lock().len() >= SESSIONS_MAX {
+    if !listening.sessions.has_room() {
         return Err(full());
     }
     let server = Server::start(listening.control.executor.clone(), listening.disclosure, caller, &listening.stop);
@@ -395,5 +413,26 @@ mod tests {
         tokio::time::sleep(LOOK_EVERY * 4).await;
         assert_eq!(sessions.lock().len(), 0);
         reaping.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn where_there_is_no_room_the_longest_unused_session_makes_some() {
+        let sessions = Sessions::default();
+        for number in 0..SESSIONS_MAX {
+            let (server, _theirs) = Server::facing(64, &CancellationToken::new());
+            let session =
+                Session { agent: "lead".to_owned(), server, answers: false, used: Mutex::new(Instant::now()) };
+            sessions.lock().insert(number.to_string(), Arc::new(session));
+        }
+        assert!(!sessions.has_room());
+        tokio::time::advance(Duration::from_secs(59)).await;
+        for (id, session) in sessions.lock().iter().filter(|(id, _)| *id != "7") {
+            *session.used.lock().unwrap() = Instant::now();
+            assert_ne!(id, "7");
+        }
+        assert!(!sessions.has_room());
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(sessions.has_room());
+        assert!(!sessions.lock().contains_key("7") && sessions.lock().len() == SESSIONS_MAX - 1);
     }
 }
