@@ -379,7 +379,7 @@ pub(super) fn behind_links(path: &Path) -> PathBuf {
 }
 
 /// A word as a shell takes it.
-fn word(text: &str) -> String {
+pub(super) fn word(text: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_-./~:@%+=,".contains(c) || cfg!(windows) && c == '\\';
     if !text.is_empty() && text.chars().all(plain) {
         return text.to_owned();

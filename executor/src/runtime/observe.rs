@@ -10,13 +10,15 @@ use mcplan_compiler::name::ServerName;
 use mcplan_compiler::observed::Observed;
 use mcplan_compiler::plan::{Plan, Server};
 use tokio::sync::mpsc;
-use tokio::time::{Duration, Instant};
+use tokio::time::{Duration, Instant, timeout};
 
 use super::connection::{self, Attempt, ConnectError, Context, Event, Step, Terms};
 use super::slots::{Connected, Slots};
 
 /// A first start may download a package, so each server has at least this long to be locked.
 const PATIENCE_SECONDS: f64 = 120.0;
+/// After how long without news who is waited for is told, and again.
+const QUIET: Duration = Duration::from_secs(10);
 /// How long a server has to go away.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -88,11 +90,19 @@ async fn probe_as(
         })
         .collect();
     let mut all = BTreeMap::new();
-    while let Some((name, probed)) = asked.next().await {
-        told(&name, &probed);
-        all.insert(name, probed);
+    loop {
+        match timeout(QUIET, asked.next()).await {
+            Ok(Some((name, probed))) => {
+                told(&name, &probed);
+                all.insert(name, probed);
+            }
+            Ok(None) => return all,
+            Err(_) => {
+                let silent = names.iter().filter(|name| !all.contains_key(*name)).map(ServerName::as_str);
+                tracing::warn!("still waiting for {}", silent.collect::<Vec<_>>().join(", "));
+            }
+        }
     }
-    all
 }
 
 async fn one(server: &Server, context: &Context, terms: &Terms, slots: &Slots) -> Probed {
@@ -171,6 +181,9 @@ mod tests {
             ));
             let context = Context::of_process("/");
             let names = [plan.servers[0].name.clone()];
+            let (log, said) = std::io::pipe().map(|(said, log)| (log, said)).unwrap();
+            let subscriber = tracing_subscriber::fmt().with_writer(std::sync::Mutex::new(log)).finish();
+            let logging = tracing::subscriber::set_default(subscriber);
             let began = Instant::now();
             let mut observed = observe(&plan, &context, None, &names, |_, _| {}).await;
             let waited_for = began.elapsed().as_secs();
@@ -178,6 +191,11 @@ mod tests {
             assert_eq!(error, format!("server `s` {told}"));
             // Closing it takes a moment too.
             assert!((waited..waited + 5).contains(&waited_for), "{waited_for} s");
+            drop(logging);
+            let said = std::io::read_to_string(said).unwrap();
+            // Every ten seconds, for whoever looks on.
+            let lines = said.lines().filter(|line| line.ends_with("still waiting for s")).count();
+            assert!((waited / 10 - 1..=waited / 10).contains(&(lines as u64)), "{said}");
         }
     }
 }

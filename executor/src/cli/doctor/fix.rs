@@ -1,9 +1,11 @@
 //! What to do about a server that can't be connected, in a sentence.
 
 use mcplan_compiler::diagnostic::shown;
+use mcplan_compiler::interpolate::Template;
 use mcplan_compiler::package::program;
 use mcplan_compiler::plan::{Launch, Server};
 
+use crate::cli::project::word;
 use crate::runtime::connection::ConnectError;
 use crate::runtime::secrets::SecretError;
 
@@ -158,13 +160,33 @@ fn of_network(cause: &str) -> String {
 /// The command line as the config writes it: references, never values.
 fn by_hand(server: &Server) -> String {
     let Launch::Stdio(stdio) = &server.launch else { return format!("`{}`", server.name) };
-    let words: Vec<_> = std::iter::once(&stdio.command).chain(&stdio.args).map(ToString::to_string).collect();
+    let words: Vec<_> = std::iter::once(&stdio.command).chain(&stdio.args).map(for_shell).collect();
     format!("`{}`", shown(&words.join(" ")))
+}
+
+/// A word of a launch as a shell takes it: what is text here is text there, and references look up the same variables.
+fn for_shell(written: &Template) -> String {
+    match written.as_literal() {
+        Some(text) => word(&text),
+        None => format!("\"{written}\""),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_can_be_pasted_into_a_shell() {
+        for (written, expected) in [
+            ("npx", "npx"),
+            ("kill -SEGV $$$$", r#""kill -SEGV \$\$""#),
+            ("it's", r#""it's""#),
+            ("${HOME}/my notes", r#""${HOME}/my notes""#),
+        ] {
+            assert_eq!(for_shell(&Template::parse(written).0), expected);
+        }
+    }
 
     #[test]
     fn a_missing_program_is_installed_by_its_name() {
