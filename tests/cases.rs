@@ -107,7 +107,7 @@ fn tools(plan: &Plan, lock: &Lock) -> String {
     let listings = lock.catalog.iter().map(|(name, server)| (name.clone(), Listing::from(server))).collect();
     let whole = Catalog::build(plan, &listings);
     let names = |(name, server): (&ServerName, &LockedServer)| {
-        let kept = server.tools.0.iter().map(|tool| tool.known.name.clone());
+        let kept = server.tools.iter().map(|tool| tool.known.name.clone());
         let all = kept.chain(server.filtered.iter().map(|tool| tool.name.clone()));
         all.map(|tool| (name.clone(), tool)).collect::<Vec<_>>()
     };

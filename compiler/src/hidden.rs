@@ -38,11 +38,11 @@ pub fn visible(text: &str) -> String {
 }
 
 /// Where a server's words have characters that a reader doesn't see, how many, and the first of them.
-pub fn hidden_places(
+pub fn hidden_places<'a>(
     introduction: &Introduction,
-    tools: &[Entry<Tool>],
-    prompts: &[Entry<Prompt>],
-    templates: &[Entry<ResourceTemplate>],
+    tools: impl IntoIterator<Item = &'a Entry<Tool>>,
+    prompts: impl IntoIterator<Item = &'a Entry<Prompt>>,
+    templates: impl IntoIterator<Item = &'a Entry<ResourceTemplate>>,
 ) -> Vec<String> {
     let mut places = Vec::new();
     let mut look = |what: String, text: &str| {

@@ -156,7 +156,9 @@ impl<'a> Iterator for Tokens<'a> {
     type Item = &'a str;
 
     fn next(&mut self) -> Option<&'a str> {
-        let text = self.0.trim_start_matches([' ', '\n', '\r', '\t']);
+        let is_space = |byte: &u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
+        let spaces = self.0.bytes().position(|byte| !is_space(&byte))?;
+        let text = &self.0[spaces..];
         let bytes = text.as_bytes();
         let length = match bytes.first()? {
             b'{' | b'}' | b'[' | b']' | b',' | b':' => 1,
@@ -208,10 +210,25 @@ const MAX_DEPTH: usize = 127;
 /// `text` must be JSON, which is checked only as far as it matters here.
 pub fn canonical(text: &str) -> Result<String, NotCanonical> {
     let mut out = String::with_capacity(text.len());
-    let mut tokens = Tokens(text);
+    whole_canonical(&mut Tokens(text), &mut out)?;
+    Ok(out)
+}
+
+/// The text as [`compact`] gives it, and its canonical form, in one reading.
+///
+/// # Errors
+/// As [`canonical`].
+pub fn compact_and_canonical(text: &str) -> Result<(String, String), NotCanonical> {
+    let (mut compact, mut canonical) = (String::with_capacity(text.len()), String::with_capacity(text.len()));
+    let mut tokens = Tokens(text).inspect(|token| compact.push_str(token));
+    whole_canonical(&mut tokens, &mut canonical)?;
+    Ok((compact, canonical))
+}
+
+fn whole_canonical<'a>(tokens: &mut impl Iterator<Item = &'a str>, out: &mut String) -> Result<(), NotCanonical> {
     let first = tokens.next().ok_or(NotCanonical::Unreadable)?;
-    write_canonical(first, &mut tokens, 0, &mut out)?;
-    if tokens.next().is_some() { Err(NotCanonical::Unreadable) } else { Ok(out) }
+    write_canonical(first, tokens, 0, out)?;
+    if tokens.next().is_some() { Err(NotCanonical::Unreadable) } else { Ok(()) }
 }
 
 /// The canonical form of `value`.
@@ -222,7 +239,12 @@ pub fn canonical_of(value: &Value) -> String {
 }
 
 /// Writes the value that begins with `token`, in time and space that grow with its text, as nothing else in it is kept.
-fn write_canonical(token: &str, tokens: &mut Tokens<'_>, depth: usize, out: &mut String) -> Result<(), NotCanonical> {
+fn write_canonical<'a>(
+    token: &'a str,
+    tokens: &mut impl Iterator<Item = &'a str>,
+    depth: usize,
+    out: &mut String,
+) -> Result<(), NotCanonical> {
     use NotCanonical::Unreadable;
     if depth >= MAX_DEPTH && matches!(token, "{" | "[") {
         return Err(Unreadable);
@@ -232,7 +254,7 @@ fn write_canonical(token: &str, tokens: &mut Tokens<'_>, depth: usize, out: &mut
             out.push('{');
             let start = out.len();
             // Each key and where it stands in `out`, with its value.
-            let mut members: Vec<(Cow<'_, str>, Range<usize>)> = Vec::new();
+            let mut members: Vec<(Cow<'a, str>, Range<usize>)> = Vec::new();
             let mut token = tokens.next().ok_or(Unreadable)?;
             while token != "}" {
                 if !members.is_empty() {
@@ -344,7 +366,36 @@ pub fn string(text: &str) -> String {
 
 /// SHA-256 of `bytes`, as `sha256:` and 64 hex digits.
 pub fn digest(bytes: &[u8]) -> String {
-    format!("sha256:{}", hex(&Sha256::digest(bytes)))
+    digest_of([bytes])
+}
+
+/// The digest of all `parts` one after the other.
+pub fn digest_of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
+    let whole = parts.into_iter().fold(Sha256::new(), |whole, part| whole.chain_update(part));
+    format!("sha256:{}", hex(&whole.finalize()))
+}
+
+/// The literal of the string that the object `text` has under that name itself, and not further inside.
+///
+/// `text` must be valid JSON; it is read only as far as there.
+pub fn string_member<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let mut tokens = Tokens(text).peekable();
+    let mut depth = 0usize;
+    while let Some(token) = tokens.next() {
+        match token {
+            "{" | "[" => depth += 1,
+            "}" | "]" => depth = depth.checked_sub(1)?,
+            _ if depth == 1
+                && token.starts_with('"')
+                && tokens.next_if_eq(&":").is_some()
+                && read_string(token).is_ok_and(|key| key == name) =>
+            {
+                return tokens.next().filter(|value| value.starts_with('"'));
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Lower-case hex of `bytes`.
@@ -385,6 +436,23 @@ mod tests {
             "{\n  \"a\": 1.50,\n  \"b\": [],\n  \"c\": [\n    1,\n    {\n      \"d\": \"x, {y}: \\\"z\\\"\"\n    }\n  ],\n  \"e\": {}\n}\n"
         );
         assert_eq!(compact(&laid), text);
+    }
+
+    #[test]
+    fn a_member_is_the_objects_own() {
+        let text = r#"{"a":{"name":"inner"},"list":["name",{"name":1}],"text":"\"name\":\"no\"", "n\u0061me" : "out\"er","z":1}"#;
+        assert_eq!(string_member(text, "name"), Some(r#""out\"er""#));
+        assert_eq!(string_member(text, "inner"), None);
+        assert_eq!(string_member(text, "z"), None, "it is no string");
+        assert_eq!(string_member(r#"["name"]"#, "name"), None);
+        assert_eq!(string_member("", "name"), None);
+    }
+
+    #[test]
+    fn one_reading_gives_both_forms() {
+        let text = "{ \"b\" : [ 1.0, \"x  y\" ],\n\t\"a\": {} }";
+        let (compacted, canon) = compact_and_canonical(text).unwrap();
+        assert_eq!((compacted, canon), (compact(text), canonical(text).unwrap()));
     }
 
     #[test]

@@ -78,7 +78,10 @@ impl<T: DeserializeOwned> Entry<T> {
     /// # Errors
     /// When the text is too large or has another shape.
     pub fn parse(text: &str) -> Result<Self, EntryError> {
-        let compact = json::compact(text);
+        let (compact, canonical) = match json::compact_and_canonical(text) {
+            Ok((compact, canonical)) => (compact, Ok(canonical)),
+            Err(why) => (json::compact(text), Err(why)),
+        };
         if compact.len() > ENTRY_MAX_BYTES {
             return Err(EntryError::TooLarge { size: compact.len() });
         }
@@ -86,7 +89,7 @@ impl<T: DeserializeOwned> Entry<T> {
         if !raw.get().starts_with('{') {
             return Err(Self::unreadable(&raw));
         }
-        let canonical = json::canonical(raw.get()).map_err(|why| match why {
+        let canonical = canonical.map_err(|why| match why {
             NotCanonical::Unreadable => Self::unreadable(&raw),
             NotCanonical::Doubled(key) => {
                 let key = one_line(&key, 60).into_owned();
@@ -148,7 +151,8 @@ impl<T> Serialize for Entry<T> {
 
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Entry<T> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        // Borrowed: all that is read is text.
+        let raw = <&RawValue>::deserialize(deserializer)?;
         Self::parse(raw.get()).map_err(serde::de::Error::custom)
     }
 }

@@ -201,7 +201,7 @@ impl Locked<'_> {
         found: &mut Vec<Diagnostic>,
     ) {
         let who = target.name();
-        for tool in &locked.tools.0 {
+        for tool in locked.tools.iter() {
             let Some(exposed) = table.exposed(&server.name, &tool.known.name) else { continue };
             let length = exposed.as_str().chars().count() + self.plan.serve.host_prefix;
             if length > target.name_limit() {
@@ -273,7 +273,7 @@ fn sizes(lock: &Lock) -> Vec<(usize, &ServerName)> {
 }
 
 fn tool_names(locked: &LockedServer) -> Vec<&str> {
-    let whole = locked.tools.0.iter().map(|tool| tool.known.name.as_str());
+    let whole = locked.tools.iter().map(|tool| tool.known.name.as_str());
     whole.chain(locked.filtered.iter().map(|tool| tool.name.as_str())).collect()
 }
 
@@ -296,7 +296,7 @@ fn large(server: &Server, locked: &LockedServer, at: Span, found: &mut Vec<Diagn
     if server.defer || count < MANY_TOOLS {
         return;
     }
-    let bytes: usize = locked.tools.0.iter().map(|tool| tool.raw.get().len()).sum();
+    let bytes: usize = locked.tools.iter().map(|tool| tool.raw.get().len()).sum();
     let message =
         format!("`{}` loads {count} tools outright, {} kB in every request", server.name, bytes.div_ceil(1000));
     found.push(
@@ -306,7 +306,8 @@ fn large(server: &Server, locked: &LockedServer, at: Span, found: &mut Vec<Diagn
 }
 
 fn hidden(server: &Server, locked: &LockedServer, at: Span, found: &mut Vec<Diagnostic>) {
-    let places = hidden_places(&locked.introduction, &locked.tools.0, &locked.prompts.0, &locked.resource_templates.0);
+    let LockedServer { introduction, tools, prompts, resource_templates, .. } = locked;
+    let places = hidden_places(introduction, tools.iter(), prompts.iter(), resource_templates.iter());
     if !places.is_empty() {
         let message = format!("`{}` has characters that can't be seen in {}", server.name, places.join(", "));
         found.push(

@@ -1,10 +1,11 @@
 //! Plan + what servers reported + the lock before → the new lock.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::{Change, Class, Context, Filtered, Found, LOCK_VERSION, Lock, LockedList, LockedServer, REVISION, changes};
 use crate::name::ServerName;
-use crate::observed::{Entry, Observed};
+use crate::observed::{Entry, Observed, Tool};
 use crate::plan::{Plan, Server};
 
 /// A new lock and what a person should know about how it came to be.
@@ -95,22 +96,22 @@ fn lock_server(plan: &Plan, server: &Server, observed: &Observed, before: Option
 /// The new list, or the old one while the new one isn't known.
 fn listed<T: Clone>(new: &[Entry<T>], is_unknown: bool, old: Option<&LockedList<T>>) -> LockedList<T> {
     if is_unknown {
-        return old.cloned().unwrap_or(LockedList(Vec::new()));
+        return old.cloned().unwrap_or_default();
     }
     settle(new.to_vec(), old)
 }
 
 /// The new list, in the old list's text and order where nothing but that changed.
 fn settle<T: Clone>(new: Vec<Entry<T>>, old: Option<&LockedList<T>>) -> LockedList<T> {
-    let Some(LockedList(old)) = old else { return LockedList(new) };
-    let digests = |list: &[Entry<T>]| list.iter().map(|entry| entry.digest.clone()).collect::<BTreeSet<_>>();
-    if old.len() == new.len() && digests(old) == digests(&new) {
+    let Some(LockedList(old)) = old else { return new.into_iter().collect() };
+    let text: BTreeMap<_, _> = old.iter().map(|entry| (entry.digest.as_str(), entry)).collect();
+    let digests: BTreeSet<_> = new.iter().map(|entry| entry.digest.as_str()).collect();
+    if old.len() == new.len() && text.keys().eq(&digests) {
         return LockedList(old.clone());
     }
-    let text: BTreeMap<_, _> = old.iter().map(|entry| (entry.digest.as_str(), entry)).collect();
-    LockedList(
-        new.into_iter().map(|entry| text.get(entry.digest.as_str()).map_or(entry, |old| (*old).clone())).collect(),
-    )
+    let in_old_text =
+        |entry: Entry<T>| text.get(entry.digest.as_str()).map_or_else(|| Arc::new(entry), |old| Arc::clone(old));
+    LockedList(new.into_iter().map(in_old_text).collect())
 }
 
 /// What was locked before, split again by the filters of now.
@@ -124,7 +125,8 @@ fn refilter(
     let (tools, dropped): (Vec<_>, Vec<_>) =
         locked.tools.0.into_iter().partition(|tool| plan.keeps(server, &tool.known.name).is_ok());
     locked.tools = LockedList(tools);
-    locked.filtered.extend(dropped.into_iter().map(|tool| Filtered { name: tool.known.name, digest: tool.digest }));
+    let named = |tool: &Arc<Entry<Tool>>| Filtered { name: tool.known.name.clone(), digest: tool.digest.clone() };
+    locked.filtered.extend(dropped.iter().map(named));
     locked.filtered.sort();
     without_text.extend(
         locked

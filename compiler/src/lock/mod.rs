@@ -7,6 +7,7 @@ mod change;
 mod drift;
 mod make;
 mod notice;
+mod read;
 pub mod words;
 
 pub use change::{Change, Class, Context, Found, Item, PHRASES, Rule, Verdict, changes, verdict};
@@ -14,7 +15,10 @@ pub use drift::{Drift, DriftKind};
 pub use make::{Made, make};
 pub use notice::Notice;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::marker::PhantomData;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -49,10 +53,12 @@ pub struct Lock {
 }
 
 /// A map in which no key stands twice.
-fn unique<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<ServerName, LockedServer>, D::Error> {
-    struct Unique;
-    impl<'de> serde::de::Visitor<'de> for Unique {
-        type Value = BTreeMap<ServerName, LockedServer>;
+fn unique<'de, D: serde::Deserializer<'de>, V: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<ServerName, V>, D::Error> {
+    struct Unique<V>(PhantomData<V>);
+    impl<'de, V: Deserialize<'de>> serde::de::Visitor<'de> for Unique<V> {
+        type Value = BTreeMap<ServerName, V>;
         fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
             f.write_str("a map of servers")
         }
@@ -66,7 +72,7 @@ fn unique<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<
             Ok(map)
         }
     }
-    deserializer.deserialize_map(Unique)
+    deserializer.deserialize_map(Unique(PhantomData))
 }
 
 /// What one server reported.
@@ -87,9 +93,29 @@ pub struct LockedServer {
     pub resources: bool,
 }
 
-/// A list of items, each whole and with its digest. Read from text and checked against the digests in one go.
-#[derive(Clone, Debug, Default)]
-pub struct LockedList<T>(pub Vec<Entry<T>>);
+/// A list of items, each whole and with its digest. Read from text and checked against the digests in one go. What runs
+/// shares them with the lock.
+#[derive(Clone, Debug)]
+pub struct LockedList<T>(pub Vec<Arc<Entry<T>>>);
+
+impl<T> Default for LockedList<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> LockedList<T> {
+    /// The items in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Entry<T>> {
+        self.0.iter().map(|entry| &**entry)
+    }
+}
+
+impl<T> FromIterator<Entry<T>> for LockedList<T> {
+    fn from_iter<I: IntoIterator<Item = Entry<T>>>(entries: I) -> Self {
+        Self(entries.into_iter().map(Arc::new).collect())
+    }
+}
 
 /// A tool that a filter drops.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -109,27 +135,28 @@ struct WriteItem<'a, T> {
 
 #[derive(Deserialize)]
 #[serde(bound = "T: serde::de::DeserializeOwned")]
-struct ReadItem<T> {
-    digest: String,
+struct ReadItem<'a, T> {
+    #[serde(borrow)]
+    digest: Cow<'a, str>,
     entry: Entry<T>,
 }
 
 impl<T> Serialize for LockedList<T> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(|entry| WriteItem { digest: &entry.digest, entry }))
+        serializer.collect_seq(self.iter().map(|entry| WriteItem { digest: &entry.digest, entry }))
     }
 }
 
 impl<'de, T: serde::de::DeserializeOwned> Deserialize<'de> for LockedList<T> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let items = Vec::<ReadItem<T>>::deserialize(deserializer)?;
+        let items = Vec::<ReadItem<'de, T>>::deserialize(deserializer)?;
         let mut entries = Vec::with_capacity(items.len());
         for item in items {
             if item.digest != item.entry.digest {
                 let start: String = item.entry.raw.get().chars().take(60).collect();
                 return Err(serde::de::Error::custom(format_args!("the digest of {start}… doesn't fit its text")));
             }
-            entries.push(item.entry);
+            entries.push(Arc::new(item.entry));
         }
         Ok(Self(entries))
     }
@@ -188,6 +215,15 @@ impl Lock {
     /// # Errors
     /// One clear error: a later version, or where it is broken.
     pub fn read(text: &str) -> Result<Self, LockError> {
+        Self::read_with(text, |parts, read| (0..parts).for_each(read))
+    }
+
+    /// The same, with the parts of a large file read by `every`, which is given how many there are and what reads each of
+    /// them by its number, in whatever order and on whatever threads.
+    ///
+    /// # Errors
+    /// As [`Lock::read`].
+    pub fn read_with(text: &str, every: impl FnOnce(usize, &(dyn Fn(usize) + Sync))) -> Result<Self, LockError> {
         #[derive(Deserialize)]
         struct Versioned {
             lock_version: u64,
@@ -204,8 +240,10 @@ impl Lock {
             _ if found > u64::from(LOCK_VERSION) => Err(LockError::Newer { found }),
             _ => Ok(()),
         };
-        // Read once where all is well; only where it isn't, what else could be the reason is looked for.
-        let lock: Self = serde_json::from_str(text).map_err(|error| {
+        // Only where something is wrong it is read again, one place after the other, and what else could be the reason is
+        // looked for.
+        let in_parts = read::in_parts(text, every).map_or_else(|| serde_json::from_str(text), Ok);
+        let lock: Self = in_parts.map_err(|error| {
             if let Some(line) = text.lines().position(|line| line.starts_with("<<<<<<< ")) {
                 let reason = "version control left the marks of a conflict in it".to_owned();
                 return LockError::Broken { reason, line: line + 1, column: 1 };
@@ -234,7 +272,7 @@ impl Lock {
         }
         self.catalog.iter().find_map(|(name, server)| {
             let mut tools = BTreeSet::new();
-            let kept = server.tools.0.iter().map(|tool| tool.known.name.as_str());
+            let kept = server.tools.iter().map(|tool| tool.known.name.as_str());
             let tool =
                 kept.chain(server.filtered.iter().map(|tool| tool.name.as_str())).find(|tool| !tools.insert(*tool))?;
             Some(format!("the tool `{}` of `{name}`", one_line(tool, 60)))
@@ -265,7 +303,7 @@ impl Lock {
     pub fn names(&self) -> NameTable {
         let of_server = |server: &'_ Server| {
             let locked = self.catalog.get(server.name.as_str())?;
-            let whole = locked.tools.0.iter().map(|tool| tool.known.name.as_str());
+            let whole = locked.tools.iter().map(|tool| tool.known.name.as_str());
             let names: Vec<_> = whole.chain(locked.filtered.iter().map(|tool| tool.name.as_str())).collect();
             Some(names)
         };

@@ -249,6 +249,38 @@ fn a_later_version_and_broken_files_get_one_clear_error() {
     assert!(Lock::read(&huge).unwrap_err().to_string().contains("bytes of JSON"), "{}", Lock::read(&huge).unwrap_err());
 }
 
+/// In whatever order its parts are read, it is the same lock, or the same error.
+#[test]
+fn a_large_lock_in_parts_is_the_same_lock() {
+    let servers: Vec<_> = (0..60).map(|index| server(&format!("s{index}"))).collect();
+    let long = WRITE.replacen('{', &format!(r#"{{"title":"{}","#, "t".repeat(2_000)), 1);
+    let says = |server: &Server| (server.name.clone(), observed(&[READ, &long]));
+    let observed: BTreeMap<_, _> = servers.iter().map(says).collect();
+    let text = make(plan(servers), vec!["config.yml".to_owned()], observed, None).lock.text();
+    assert!(text.len() > 100_000);
+    assert_eq!(Lock::read(&text).unwrap().text(), text);
+    let mut asked = 0;
+    let counted = |parts: usize, read: &(dyn Fn(usize) + Sync)| {
+        asked = parts;
+        backwards(parts, read);
+    };
+    assert_eq!(Lock::read_with(&text, counted).unwrap().text(), text);
+    assert_eq!(asked, 61, "the plan and each server");
+    assert_eq!(Lock::read_with(&text, |_, _| {}).unwrap().text(), text, "parts that nobody read are read all the same");
+    for (was, is) in [("reads", "writes"), ("\"lock_version\": 1", "\"lock_version\": 7"), ("\"s7\": {", "\"s8\": {")] {
+        let edited = text.replacen(was, is, 1);
+        assert_ne!(edited, text);
+        let error = Lock::read(&edited).unwrap_err();
+        assert_eq!(Lock::read_with(&edited, backwards).unwrap_err(), error);
+    }
+    let cut = &text[..text.len() - 500];
+    assert_eq!(Lock::read_with(cut, backwards).unwrap_err(), Lock::read(cut).unwrap_err());
+}
+
+fn backwards(parts: usize, read: &(dyn Fn(usize) + Sync)) {
+    (0..parts).rev().for_each(read);
+}
+
 /// What `check` finds of `fs` where `locked` was locked and `observed` is there now, by the filters of `plan`.
 fn differences(locked: &Lock, plan: &Plan, observed: &Observed) -> Vec<Change> {
     let fs = ServerName::new("fs").unwrap();

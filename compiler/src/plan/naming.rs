@@ -3,6 +3,7 @@
 //! Names are looked up in a [`NameTable`], never split. The same plan and the same lists give the same names,
 //! whatever connected first.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -239,25 +240,27 @@ impl NameTable {
     }
 
     fn bind(&mut self, naming: &Naming, server: &ServerName, tool: &str, mut name: String) {
-        let key = || (server.clone(), tool.to_owned());
         if self.owners.contains_key(name.as_str()) {
             name = naming.suffixed(&name, server, tool);
         }
-        // A suffixed name that is taken all the same (a tool chosen to hit it) is left out rather than bound to two.
-        if OWN_TOOLS.contains(&name.as_str())
-            || self.reserved.contains(&name)
-            || self.owners.contains_key(name.as_str())
-        {
-            self.unbound.insert(key(), name);
+        let key = (server.clone(), tool.to_owned());
+        if OWN_TOOLS.contains(&name.as_str()) || self.reserved.contains(&name) {
+            self.unbound.insert(key, name);
             return;
         }
-        let name = ExposedName(name);
-        self.owners.insert(name.clone(), key());
-        if !self.names.contains_key(server) {
-            self.names.insert(server.clone(), BTreeMap::new());
-        }
-        if let Some(names) = self.names.get_mut(server) {
-            names.insert(tool.to_owned(), name);
+        match self.owners.entry(ExposedName(name)) {
+            Entry::Vacant(free) => {
+                let name = free.key().clone();
+                free.insert(key);
+                match self.names.get_mut(server) {
+                    Some(names) => names.insert(tool.to_owned(), name),
+                    None => self.names.entry(server.clone()).or_default().insert(tool.to_owned(), name),
+                };
+            }
+            // A suffixed name that is taken all the same (a tool chosen to hit it) is left out rather than bound to two.
+            Entry::Occupied(taken) => {
+                self.unbound.insert(key, taken.key().0.clone());
+            }
         }
     }
 

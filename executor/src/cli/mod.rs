@@ -5,6 +5,7 @@ mod ask;
 mod asked;
 mod builtins;
 mod call;
+mod cores;
 mod diff;
 mod disk;
 mod doctor;

@@ -9,6 +9,7 @@ use mcplan_compiler::lock::{Lock, LockError, Notice};
 use mcplan_compiler::source::ReadError;
 use mcplan_compiler::{Compilation, Options, compile_with};
 
+use super::cores::on_all_cores;
 use super::disk::{DiskSources, home};
 use super::report::{self, CouldNot};
 use crate::runtime::connection::Context;
@@ -345,7 +346,7 @@ impl Project {
 pub(super) fn read_lock_file(path: &Path) -> Result<Option<Lock>, LockProblem> {
     let problem = |reason: String, is_newer| LockProblem { path: path.to_owned(), reason, is_newer };
     match std::fs::read_to_string(path) {
-        Ok(text) => Lock::read(&text)
+        Ok(text) => Lock::read_with(&text, on_all_cores)
             .map(Some)
             .map_err(|error| problem(error.to_string(), matches!(error, LockError::Newer { .. }))),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),

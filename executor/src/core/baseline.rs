@@ -47,7 +47,7 @@ impl Baseline {
         });
         let verdict = verdict(&changes, &plan.policy.on_drift);
         let is_locked =
-            |name: &str| locked.is_some_and(|locked| locked.tools.0.iter().any(|tool| tool.known.name == name));
+            |name: &str| locked.is_some_and(|locked| locked.tools.iter().any(|tool| tool.known.name == name));
         let mut hidden: BTreeMap<_, _> = said
             .tools
             .iter()

@@ -12,7 +12,6 @@ use mcplan_compiler::lock::LockedServer;
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::observed::{Entry, Observed, Quarantined, Tool};
 use mcplan_compiler::plan::{Dropped, ExposedName, NameTable, Operation, Plan, Refusal, Server};
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::caller::Caller;
@@ -37,20 +36,20 @@ pub struct Listing {
 impl From<&LockedServer> for Listing {
     fn from(locked: &LockedServer) -> Self {
         Self {
-            tools: locked.tools.0.iter().cloned().map(Arc::new).collect(),
+            tools: locked.tools.0.clone(),
             names_only: locked.filtered.iter().map(|tool| tool.name.clone()).collect(),
             quarantined: Vec::new(),
             distrusted: BTreeMap::new(),
-            read_only: hints(&locked.tools.0),
+            read_only: hints(locked.tools.iter()),
         }
     }
 }
 
 /// What each tool says of itself.
-fn hints(tools: &[Entry<Tool>]) -> BTreeMap<String, bool> {
+fn hints<'a>(tools: impl Iterator<Item = &'a Entry<Tool>>) -> BTreeMap<String, bool> {
     let hint =
         |tool: &Entry<Tool>| tool.known.annotations.as_ref().and_then(|hints| hints.read_only_hint) == Some(true);
-    tools.iter().map(|tool| (tool.known.name.clone(), hint(tool))).collect()
+    tools.map(|tool| (tool.known.name.clone(), hint(tool))).collect()
 }
 
 impl Listing {
@@ -85,13 +84,13 @@ impl Listing {
         let known: BTreeMap<_, _> =
             locked.iter().flat_map(|locked| &locked.tools.0).map(|tool| (tool.digest.as_str(), tool)).collect();
         // With a lock only its word counts, for a tool that it doesn't know none; without one the first word does.
-        let mut read_only = if locked.is_some() { BTreeMap::new() } else { hints(&observed.tools) };
+        let mut read_only = if locked.is_some() { BTreeMap::new() } else { hints(observed.tools.iter()) };
         read_only.extend(before.map(|before| before.read_only.clone()).unwrap_or_default());
         if let Some(locked) = locked {
-            read_only.extend(hints(&locked.tools.0));
+            read_only.extend(hints(locked.tools.iter()));
         }
         let text = |(tool, as_locked): (&Entry<Tool>, &Entry<Tool>)| {
-            Arc::new(known.get(as_locked.digest.as_str()).map_or(tool, |locked| *locked).clone())
+            known.get(as_locked.digest.as_str()).map_or_else(|| Arc::new(tool.clone()), |locked| Arc::clone(locked))
         };
         Self {
             tools: observed.tools.iter().zip(as_locked).map(text).collect(),
@@ -194,7 +193,8 @@ impl std::fmt::Display for Hidden {
 #[derive(Default)]
 pub struct Catalog {
     tools: Vec<CatalogTool>,
-    by_name: BTreeMap<ExposedName, usize>,
+    /// Places in `tools`, sorted by the exposed names there.
+    by_name: Vec<usize>,
     hidden: BTreeMap<String, (ServerName, Hidden)>,
     index: OnceLock<Index>,
 }
@@ -245,7 +245,8 @@ impl Catalog {
     }
 
     fn index_names(&mut self) {
-        self.by_name = self.tools.iter().enumerate().map(|(index, tool)| (tool.exposed.clone(), index)).collect();
+        self.by_name = (0..self.tools.len()).collect();
+        self.by_name.sort_by_key(|index| &self.tools[*index].exposed);
     }
 
     /// The tools that fit each query best, best first, each tool once; only of `server` when it is given.
@@ -320,7 +321,8 @@ impl Catalog {
 
     /// The tool of that exposed name.
     pub fn tool(&self, exposed: &str) -> Option<&CatalogTool> {
-        self.by_name.get(exposed).map(|index| &self.tools[*index])
+        let at = self.by_name.binary_search_by(|index| self.tools[*index].exposed.as_str().cmp(exposed)).ok()?;
+        Some(&self.tools[self.by_name[at]])
     }
 
     /// Why the tool of that exposed name isn't offered, when a server has it.
@@ -396,16 +398,11 @@ fn hidden(dropped: Dropped<'_>) -> Hidden {
 
 /// A tool's text under another name, every other byte as the server sent it.
 fn renamed(tool: &RawValue, name: &str) -> Option<Arc<str>> {
-    #[derive(Deserialize)]
-    struct Named<'a> {
-        #[serde(borrow)]
-        name: &'a RawValue,
-    }
     let all = tool.get();
-    let old = serde_json::from_str::<Named<'_>>(all).ok()?.name.get();
+    let old = json::string_member(all, "name")?;
     // `old` borrows from `all`, so the distance of the two is where the name stands.
     let at = (old.as_ptr() as usize).checked_sub(all.as_ptr() as usize)?;
-    Some(format!("{}{}{}", all.get(..at)?, json::string(name), all.get(at + old.len()..)?).into())
+    Some([all.get(..at)?, &json::string(name), all.get(at + old.len()..)?].concat().into())
 }
 
 #[cfg(test)]

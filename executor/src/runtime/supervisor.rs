@@ -9,7 +9,7 @@ use mcplan_compiler::plan::{Replace, Server};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::connection::Context;
 use super::flights::Flights;
@@ -35,6 +35,11 @@ const REAP_EVERY: Duration = Duration::from_secs(30);
 /// known.
 const PAUSE: u32 = 4;
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// How long the first list has the machine to itself: so long for each server, and no longer than the second, those that
+/// nobody need wait for begin later at start.
+const HEAD_START: Duration = Duration::from_millis(1);
+const HEAD_START_MAX: Duration = Duration::from_millis(30);
 
 /// Most calls of one server that are in flight or wait for it; who comes after them is told that it is busy.
 pub const CALLS_MAX: usize = 256;
@@ -71,6 +76,9 @@ pub(super) struct Supervisor {
     leaving: Vec<(Instance, Duration)>,
     /// Told to end, and not gone yet.
     retired: Vec<Instance>,
+    /// What begins once a view with it is out: whoever lists what is locked goes before whoever connects.
+    beginning: Vec<(ServerName, ServerTask, DropGuard)>,
+    is_first: bool,
     tasks: JoinSet<()>,
     catalog: Arc<Catalog>,
     stale: bool,
@@ -101,6 +109,8 @@ impl Supervisor {
             seats: BTreeMap::new(),
             leaving: Vec::new(),
             retired: Vec::new(),
+            beginning: Vec::new(),
+            is_first: true,
             tasks: JoinSet::new(),
             catalog: Arc::default(),
             stale: true,
@@ -215,11 +225,7 @@ impl Supervisor {
         };
         let ears = Ears { bell: bell.clone(), flights: flights.clone(), sessions: asked, stop: stopped };
         let task = ServerTask::new(begin, ears, self.report_to.clone());
-        let end = ended.clone().drop_guard();
-        self.tasks.spawn(async move {
-            task.run().await;
-            drop(end);
-        });
+        self.beginning.push((server.name.clone(), task, ended.clone().drop_guard()));
         let wires = Wires { bell, sessions: (!keeps).then_some(ask), stop, flights };
         Instance::new(self.instances, server.name.clone(), state, wires, ended, tail)
     }
@@ -328,6 +334,19 @@ impl Supervisor {
             instance.retire(Until::after(drain));
             self.retired.push(instance);
         }
+        let servers = u32::try_from(self.beginning.len()).unwrap_or(u32::MAX);
+        let head_start = HEAD_START.saturating_mul(servers).min(HEAD_START_MAX);
+        let is_first = std::mem::take(&mut self.is_first);
+        for (server, task, end) in self.beginning.drain(..) {
+            let is_listed = self.seats.get(&server).is_some_and(|seat| seat.listing().is_some());
+            self.tasks.spawn(async move {
+                if is_first && is_listed {
+                    tokio::time::sleep(head_start).await;
+                }
+                task.run().await;
+                drop(end);
+            });
+        }
     }
 
     /// What the servers list. Where names don't tell servers apart, the first in config order keeps a plain name: what
@@ -359,8 +378,39 @@ impl Supervisor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mcplan_compiler::observed::Observed;
+
+    use crate::core::baseline::Baseline;
     use crate::runtime::executor::{SHUTDOWN, SWEEP};
     use crate::runtime::program::tests::program;
+
+    /// A hundred servers that can't be started, known from a lock or not, and when the first of them was tried.
+    async fn first_tried(is_locked: bool) -> Duration {
+        let servers: Vec<_> = (0..100).map(|at| format!("{{ name: s{at}, command: no-such-command }}")).collect();
+        let mut program = program(&format!("mcp_servers: [{}]", servers.join(", ")));
+        if is_locked {
+            let said = program.plan.servers.iter().map(|server| (server.name.clone(), Observed::default())).collect();
+            let lock = mcplan_compiler::lock::make((*program.plan).clone(), Vec::new(), said, None).lock;
+            program.baseline = Some(Arc::new(Baseline::new(lock, false)));
+        }
+        let began = Instant::now();
+        let (supervisor, mut views) = Supervisor::start(program, Arc::new(Context::new(BTreeMap::new(), "/")));
+        let (messages, inbox) = mpsc::channel(1);
+        let running = tokio::spawn(supervisor.run(inbox));
+        let is_tried = |view: &Arc<View>| view.snapshot.health.values().any(|health| health.state.was_tried());
+        views.wait_for(is_tried).await.unwrap();
+        let tried = began.elapsed();
+        drop(messages);
+        running.await.unwrap();
+        tried
+    }
+
+    /// Under a clock that passes only while there is nothing to do.
+    #[tokio::test(start_paused = true)]
+    async fn who_is_known_from_the_lock_leaves_the_first_list_a_head_start() {
+        assert_eq!(first_tried(false).await, Duration::ZERO);
+        assert!(first_tried(true).await >= HEAD_START_MAX);
+    }
 
     /// A supervisor without servers, and how long its shutdown takes when `task` is among what it waits for.
     async fn shutdown_with(task: impl Future<Output = ()> + Send + 'static, asked: Duration) -> Duration {

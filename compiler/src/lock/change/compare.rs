@@ -10,7 +10,7 @@ use super::pair::pair;
 use super::signs::{Signs, host_words};
 use super::wording::same_words;
 use super::{Change, Context, Item, Note, Rule};
-use crate::lock::LockedServer;
+use crate::lock::{LockedList, LockedServer};
 use crate::observed::{Entry, Introduction, Observed, Prompt, ResourceTemplate, Tool};
 use crate::plan::{Plan, Server};
 
@@ -23,9 +23,9 @@ pub struct Found<'a> {
     /// Tools that are there and not among `tools`: filtered, or with the reason why they can't be used.
     apart: BTreeMap<&'a str, Option<&'a str>>,
     /// `None` while they aren't known.
-    prompts: Option<&'a [Entry<Prompt>]>,
+    prompts: Option<Vec<&'a Entry<Prompt>>>,
     /// `None` while they aren't known.
-    resource_templates: Option<&'a [Entry<ResourceTemplate>]>,
+    resource_templates: Option<Vec<&'a Entry<ResourceTemplate>>>,
     /// `None` while it isn't known.
     resources: Option<bool>,
 }
@@ -47,8 +47,11 @@ impl<'a> Found<'a> {
             introduction: &observed.introduction,
             tools: observed.tools_unknown.is_none().then_some(tools),
             apart,
-            prompts: observed.prompts_unknown.is_none().then_some(&observed.prompts),
-            resource_templates: observed.resource_templates_unknown.is_none().then_some(&observed.resource_templates),
+            prompts: observed.prompts_unknown.is_none().then(|| observed.prompts.iter().collect()),
+            resource_templates: observed
+                .resource_templates_unknown
+                .is_none()
+                .then(|| observed.resource_templates.iter().collect()),
             resources: observed.resources_unknown.is_none().then_some(observed.resources > 0),
         }
     }
@@ -58,10 +61,10 @@ impl<'a> From<&'a LockedServer> for Found<'a> {
     fn from(locked: &'a LockedServer) -> Self {
         Self {
             introduction: &locked.introduction,
-            tools: Some(locked.tools.0.iter().collect()),
+            tools: Some(locked.tools.iter().collect()),
             apart: locked.filtered.iter().map(|tool| (tool.name.as_str(), None)).collect(),
-            prompts: Some(&locked.prompts.0),
-            resource_templates: Some(&locked.resource_templates.0),
+            prompts: Some(locked.prompts.iter().collect()),
+            resource_templates: Some(locked.resource_templates.iter().collect()),
             resources: Some(locked.resources),
         }
     }
@@ -78,14 +81,14 @@ pub fn changes(locked: &LockedServer, found: &Found<'_>, context: &Context<'_>) 
         // Newly kept by the filters and unchanged: the config moved, not the server.
         let is_new = |tool: &&&Entry<Tool>| filtered.get(tool.known.name.as_str()) != Some(&tool.digest.as_str());
         let tools: Vec<_> = tools.iter().filter(is_new).copied().collect();
-        comparison.list(&borrowed(&locked.tools.0), &tools, &found.apart);
+        comparison.list(&borrowed(&locked.tools), &tools, &found.apart);
     }
     let nothing = BTreeMap::new();
-    if let Some(prompts) = found.prompts {
-        comparison.list(&borrowed(&locked.prompts.0), &borrowed(prompts), &nothing);
+    if let Some(prompts) = &found.prompts {
+        comparison.list(&borrowed(&locked.prompts), prompts, &nothing);
     }
-    if let Some(templates) = found.resource_templates {
-        comparison.list(&borrowed(&locked.resource_templates.0), &borrowed(templates), &nothing);
+    if let Some(templates) = &found.resource_templates {
+        comparison.list(&borrowed(&locked.resource_templates), templates, &nothing);
     }
     comparison.changes
 }
@@ -108,8 +111,8 @@ impl Comparison<'_> {
         self.known.get_or_init(|| {
             let LockedServer { introduction, tools, filtered: _, prompts, resource_templates, resources: _ } =
                 self.locked;
-            let raws = tools.0.iter().map(value).chain(prompts.0.iter().map(value));
-            let raws = raws.chain(resource_templates.0.iter().map(value));
+            let raws = tools.iter().map(value).chain(prompts.iter().map(value));
+            let raws = raws.chain(resource_templates.iter().map(value));
             let mut known = Known { signs: Signs::default(), hosts: BTreeSet::new() };
             for value in raws.chain([introduced(introduction)]) {
                 known.signs.read(&value, self.context);
@@ -204,7 +207,7 @@ impl Comparison<'_> {
     }
 }
 
-fn borrowed<T>(list: &[Entry<T>]) -> Vec<&Entry<T>> {
+fn borrowed<T>(list: &LockedList<T>) -> Vec<&Entry<T>> {
     list.iter().collect()
 }
 

@@ -73,7 +73,7 @@ impl ListWatch {
 }
 
 pub(super) fn digest(listed: &[Arc<str>]) -> String {
-    json::digest(listed.concat().as_bytes())
+    json::digest_of(listed.iter().map(|tool| tool.as_bytes()))
 }
 
 /// What these locks guard is whole after every statement, so a panic elsewhere doesn't spoil it.
