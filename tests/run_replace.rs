@@ -115,7 +115,7 @@ fn a_call_in_flight_that_the_new_plan_denies_is_stopped() {
     }
     project.replace("config.yml", &with(json!({ "mcp": { "denylist": ["never"] } })));
     let answer = client.answer(id);
-    assert_eq!(answer["result"]["content"][0]["text"], "stopped: a new plan no longer offers this tool");
+    assert_eq!(answer["result"]["content"][0]["text"], "stopped: a new plan no longer offers it");
     assert_eq!(
         client.error("tools/call", json!({ "name": "mcp__s__never" }))["message"],
         "unknown tool: mcp__s__never"

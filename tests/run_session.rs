@@ -83,11 +83,9 @@ fn a_client_with_a_session_hears_nothing_of_the_new_era() {
         let mut client = Client::connect(&project, &[], Era::Session);
         let initialized = client.initialize(version);
         assert_eq!(initialized["protocolVersion"], version);
-        assert_eq!(
-            initialized["capabilities"],
-            json!({ "tools": { "listChanged": true } }),
-            "nothing that isn't served"
-        );
+        let served = ["tools", "prompts", "resources"].map(|kind| (kind.to_owned(), json!({ "listChanged": true })));
+        let served = Value::Object(served.into_iter().collect());
+        assert_eq!(initialized["capabilities"], served, "nothing that isn't served");
         let list = client.request("tools/list", json!({}));
         assert_eq!(list.as_object().unwrap().keys().collect::<Vec<_>>(), ["tools"]);
         assert!(client.call("mcp__s__echo", json!({})).get("resultType").is_none());

@@ -398,6 +398,15 @@ pub fn string_member<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     None
 }
 
+/// `text` with another string under that name of the object's own, every other byte as it is. Without such a string it is
+/// the same text.
+pub fn with_string_member(text: &str, name: &str, value: &str) -> String {
+    let Some(old) = string_member(text, name) else { return text.to_owned() };
+    // `old` borrows from `text`, so the distance of the two is where it stands.
+    let at = old.as_ptr() as usize - text.as_ptr() as usize;
+    [&text[..at], &string(value), &text[at + old.len()..]].concat()
+}
+
 /// Lower-case hex of `bytes`.
 pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
@@ -446,6 +455,8 @@ mod tests {
         assert_eq!(string_member(text, "z"), None, "it is no string");
         assert_eq!(string_member(r#"["name"]"#, "name"), None);
         assert_eq!(string_member("", "name"), None);
+        assert_eq!(with_string_member(text, "name", "n\"w"), text.replace(r#""out\"er""#, r#""n\"w""#));
+        assert_eq!(with_string_member(text, "absent", "x"), text);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -334,6 +335,16 @@ pub struct ResourceTemplate {
     pub name: Option<String>,
 }
 
+/// What we read of a resource.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Resource {
+    /// Where it is, as the server writes it.
+    pub uri: String,
+    /// As the server calls it.
+    #[serde(default)]
+    pub name: Option<String>,
+}
+
 /// How a server introduced itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Introduction {
@@ -373,8 +384,8 @@ pub struct Observed {
     pub resource_templates: Vec<Entry<ResourceTemplate>>,
     /// Why its resource templates are not known, when it failed to list them.
     pub resource_templates_unknown: Option<String>,
-    /// How many resources it lists. They are live data: only whether there are any is locked.
-    pub resources: usize,
+    /// The resources that it lists. They are live data: only whether there are any is locked.
+    pub resources: Vec<Arc<Entry<Resource>>>,
     /// Why that is not known, when it failed to list them.
     pub resources_unknown: Option<String>,
     /// Items that were left out.
@@ -404,8 +415,8 @@ impl Observed {
 }
 
 impl Observed {
-    /// Takes from `before` the prompts, templates and the number of resources, where they aren't known now: what was
-    /// true a moment ago is worth more than nothing. That they aren't known stays.
+    /// Takes from `before` the prompts, templates and resources, where they aren't known now: what was true a moment ago
+    /// is worth more than nothing. That they aren't known stays.
     pub fn fill_in(&mut self, before: &Self) {
         if self.prompts_unknown.is_some() {
             self.prompts.clone_from(&before.prompts);
@@ -414,7 +425,7 @@ impl Observed {
             self.resource_templates.clone_from(&before.resource_templates);
         }
         if self.resources_unknown.is_some() {
-            self.resources = before.resources;
+            self.resources.clone_from(&before.resources);
         }
     }
 
@@ -425,7 +436,16 @@ impl Observed {
 
     /// The same, except for names and keys ([`json::map_texts`]), so that everything can still be called.
     pub fn map_texts<'a>(&mut self, change: &impl Fn(&str) -> Cow<'a, str>) -> Vec<String> {
-        self.map(change, &|raw| json::map_texts(raw, change))
+        let mut changed = self.map(change, &|raw| json::map_texts(raw, change));
+        // Those that are never locked.
+        for entry in &mut self.resources {
+            let new = json::map_texts(entry.raw.get(), change).and_then(|text| Entry::<Resource>::parse(&text).ok());
+            if let Some(new) = new {
+                changed.push(format!("the resource {}", new.known.uri));
+                *entry = Arc::new(new);
+            }
+        }
+        changed
     }
 
     /// Takes every item out that `why` has something against, which is asked with its name and its text.
@@ -441,6 +461,7 @@ impl Observed {
         self.tools.retain(|tool| keep(&tool.known.name, &tool.raw));
         self.prompts.retain(|prompt| keep(&prompt.known.name, &prompt.raw));
         self.resource_templates.retain(|template| keep(&template.known.uri_template, &template.raw));
+        self.resources.retain(|resource| keep(&resource.known.uri, &resource.raw));
         self.quarantined.extend(apart);
     }
 

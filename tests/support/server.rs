@@ -16,6 +16,8 @@
 //! - `leak`: names of variables whose values are said wherever a server can say anything
 //! - `owns`: a file that only one may hold; the log says `taken` when another one does
 //! - `exit`: end with this status at once
+//! - `offers`: what else it has: `prompts` and `resources` and `templates`, names, URIs and URI templates, or whole items as JSON texts
+//! - `offers_file`: a file with the JSON of that
 //! - `result`: the JSON text of what every unknown tool answers
 //! - `at`: faults by method, see [`fault`]
 //!
@@ -59,6 +61,9 @@ pub fn run(mut script: Value, out: &str) {
             json!({ "name": all, "inputSchema": [] }).to_string()
         ]);
         script["all"] = json!(all);
+    }
+    if let Some(path) = script["offers_file"].as_str() {
+        script["offers"] = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     }
     let out = std::fs::OpenOptions::new().write(true).open(out).unwrap();
     Server { out: Arc::new(Mutex::new(out)), tools: tools(&script), script, replies: Arc::default() }.serve();
@@ -200,6 +205,10 @@ impl Server {
                     "protocolVersion": "2025-11-25", "capabilities": { "tools": { "listChanged": true } },
                     "serverInfo": { "name": "scripted", "version": "1" }, "instructions": self.script["instructions"],
                 });
+                if self.script["offers"].is_object() {
+                    result["capabilities"]["prompts"] = json!({ "listChanged": true });
+                    result["capabilities"]["resources"] = json!({ "listChanged": true });
+                }
                 if let Some(replay) = Replay::of(&self.script) {
                     let value = |raw: &Option<Box<RawValue>>| {
                         raw.as_ref().map(|raw| serde_json::from_str::<Value>(raw.get()).unwrap())
@@ -219,6 +228,39 @@ impl Server {
                 if self.script["upon_list"] == true {
                     say(&self.out, CHANGED);
                 }
+            }
+            "prompts/list" | "resources/list" | "resources/templates/list" if self.script["offers"].is_object() => {
+                let (key, field) = match method {
+                    "prompts/list" => ("prompts", "name"),
+                    "resources/list" => ("resources", "uri"),
+                    _ => ("resourceTemplates", "uriTemplate"),
+                };
+                let items = &self.script["offers"][if key == "resourceTemplates" { "templates" } else { key }];
+                let items = items.as_array().into_iter().flatten().map(|item| match item.as_str().unwrap() {
+                    text if text.starts_with('{') => text.to_owned(),
+                    name => json!({ field: name, "description": format!("is {name}") }).to_string(),
+                });
+                answer(&self.out, id, &format!(r#"{{"{key}":[{}]}}"#, items.collect::<Vec<_>>().join(",")));
+            }
+            "prompts/get" => {
+                let said =
+                    format!("{} {}", message["params"]["name"].as_str().unwrap(), message["params"]["arguments"]);
+                let said = json!({ "role": "user", "content": { "type": "text", "text": said } });
+                answer(&self.out, id, &format!(r#"{{"x-more":1.50,"messages":[{said}]}}"#));
+            }
+            "resources/read" if message["params"]["uri"].as_str().is_some_and(|uri| uri.contains("missing")) => {
+                let error =
+                    json!({ "code": -32002, "message": "it is gone", "data": { "uri": message["params"]["uri"] } });
+                say(&self.out, &json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string());
+            }
+            "resources/read" => {
+                let uri = &message["params"]["uri"];
+                let name = self.script["name"].as_str().unwrap_or("someone");
+                answer(
+                    &self.out,
+                    id,
+                    &format!(r#"{{"contents":[{{"uri":{uri},"text":"{name} has it","x-more":1.50}}]}}"#),
+                );
             }
             "prompts/list" if self.script.get("replay").is_some() => {
                 let prompts = Replay::of(&self.script).unwrap_or_default().prompts;
@@ -278,6 +320,14 @@ impl Server {
             }
             // Another list, and a word of it.
             "become" => {
+                if let Some(offers) = arguments.get("offers") {
+                    self.script["offers"] = offers.clone();
+                    for kind in ["prompts", "resources"] {
+                        let notice = json!({ "jsonrpc": "2.0", "method": format!("notifications/{kind}/list_changed") });
+                        say(&out, &notice.to_string());
+                    }
+                    return answer(&out, id, &text_result("changed"));
+                }
                 self.tools = tools(arguments);
                 for _ in 0..arguments["notices"].as_u64().unwrap_or(1) {
                     say(&out, CHANGED);

@@ -88,7 +88,7 @@ fn lock_server(plan: &Plan, server: &Server, observed: &Observed, before: Option
         ),
         resources: match observed.resources_unknown {
             Some(_) => before.is_some_and(|before| before.resources),
-            None => observed.resources > 0,
+            None => !observed.resources.is_empty(),
         },
     }
 }

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::*;
 use crate::interpolate::Template;
-use crate::observed::Observed;
+use crate::observed::{Observed, Resource};
 use crate::pattern::Pattern;
 use crate::plan::{Launch, Server};
 use crate::source::MemorySources;
@@ -33,6 +33,10 @@ fn observed(tools: &[&str]) -> Observed {
     let items: Vec<_> = tools.iter().map(|text| RawValue::from_string((*text).to_owned()).unwrap()).collect();
     observed.add_tools(items.iter().map(|item| &**item));
     observed
+}
+
+fn resource(uri: &str) -> Arc<Entry<Resource>> {
+    Arc::new(Entry::parse(&format!(r#"{{"uri":"{uri}","name":"r"}}"#)).unwrap())
 }
 
 const READ: &str = r#"{"name":"read","inputSchema":{"type":"object","n":1.50},"description":"reads"}"#;
@@ -351,7 +355,7 @@ fn prompts_and_resources_that_could_not_be_listed_stay_as_they_are_locked() {
     let all = Observed {
         prompts: vec![crate::observed::Entry::parse(r#"{"name":"ask"}"#).unwrap()],
         resource_templates: vec![crate::observed::Entry::parse(r#"{"uriTemplate":"x://{y}"}"#).unwrap()],
-        resources: 2,
+        resources: ["x://1", "x://2"].map(resource).into(),
         ..observed(&[READ])
     };
     let lock = made(&all, None);
@@ -371,6 +375,6 @@ fn prompts_and_resources_that_could_not_be_listed_stay_as_they_are_locked() {
 
     let mut filled = silent;
     filled.fill_in(&all);
-    assert_eq!((filled.prompts.len(), filled.resource_templates.len(), filled.resources), (1, 1, 2));
+    assert_eq!((filled.prompts.len(), filled.resource_templates.len(), filled.resources.len()), (1, 1, 2));
     assert!(filled.prompts_unknown.is_some(), "why stays known");
 }

@@ -97,7 +97,8 @@ impl Operation<'_> {
         }
     }
 
-    fn server(&self) -> &ServerName {
+    /// Whose it is.
+    pub fn server(&self) -> &ServerName {
         match self {
             Self::Call { server, .. }
             | Self::Invoke { server, .. }

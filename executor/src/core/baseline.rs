@@ -1,6 +1,6 @@
 //! The lock as what servers' words are held against: at every connect and every changed list, not only at start.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use mcplan_compiler::lock::{Change, Context, Found, Lock, LockedServer, Verdict, changes, verdict};
@@ -8,7 +8,7 @@ use mcplan_compiler::name::ServerName;
 use mcplan_compiler::observed::Observed;
 use mcplan_compiler::plan::{NameTable, Plan, Server};
 
-use super::catalog::Hidden;
+use super::catalog::{Distrusted, Hidden};
 
 /// A lock, and how strictly it is held to.
 #[derive(Debug)]
@@ -46,17 +46,48 @@ impl Baseline {
             changes(locked, &Found::observed(plan, server, said), &context)
         });
         let verdict = verdict(&changes, &plan.policy.on_drift);
-        let is_locked =
-            |name: &str| locked.is_some_and(|locked| locked.tools.iter().any(|tool| tool.known.name == name));
-        let mut hidden: BTreeMap<_, _> = said
-            .tools
-            .iter()
-            .filter(|tool| self.only_locked && !is_locked(&tool.known.name))
-            .map(|tool| (tool.known.name.clone(), Hidden::NotLocked))
-            .collect();
-        hidden.extend(verdict.tools().map(|(tool, why)| (tool.to_owned(), Hidden::Drifted(why.to_owned()))));
+        let why = |why: &str| Hidden::Drifted(why.to_owned());
+        let mut hidden = Distrusted {
+            tools: verdict.tools().map(|(tool, reason)| (tool.to_owned(), why(reason))).collect(),
+            prompts: verdict.prompts().map(|(prompt, reason)| (prompt.to_owned(), why(reason))).collect(),
+            templates: verdict.resource_templates().map(|(uri, reason)| (uri.to_owned(), why(reason))).collect(),
+            resources: None,
+        };
+        if self.only_locked {
+            let (mut tools, mut prompts, mut templates) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+            if let Some(locked) = locked {
+                tools.extend(locked.tools.iter().map(|tool| &*tool.known.name));
+                prompts.extend(locked.prompts.iter().map(|prompt| &*prompt.known.name));
+                templates.extend(locked.resource_templates.iter().map(|template| &*template.known.uri_template));
+            }
+            let unknown = |hidden: &mut BTreeMap<String, Hidden>, name: &str| {
+                hidden.entry(name.to_owned()).or_insert(Hidden::NotLocked);
+            };
+            for tool in said.tools.iter().filter(|tool| !tools.contains(&*tool.known.name)) {
+                unknown(&mut hidden.tools, &tool.known.name);
+            }
+            for prompt in said.prompts.iter().filter(|prompt| !prompts.contains(&*prompt.known.name)) {
+                unknown(&mut hidden.prompts, &prompt.known.name);
+            }
+            for template in &said.resource_templates {
+                if !templates.contains(&*template.known.uri_template) {
+                    unknown(&mut hidden.templates, &template.known.uri_template);
+                }
+            }
+            if !locked.is_some_and(|locked| locked.resources) {
+                hidden.resources = Some(Hidden::NotLocked);
+            }
+        }
         if let Some(why) = &verdict.refused {
-            hidden.extend(said.tools.iter().map(|tool| (tool.known.name.clone(), Hidden::Refused(why.clone()))));
+            let all = |names: Vec<&String>| {
+                names.into_iter().map(|name| (name.clone(), Hidden::Refused(why.clone()))).collect()
+            };
+            hidden = Distrusted {
+                tools: all(said.tools.iter().map(|tool| &tool.known.name).collect()),
+                prompts: all(said.prompts.iter().map(|prompt| &prompt.known.name).collect()),
+                templates: all(said.resource_templates.iter().map(|template| &template.known.uri_template).collect()),
+                resources: Some(Hidden::Refused(why.clone())),
+            };
         }
         Judgement { hidden, verdict, changes }
     }
@@ -65,8 +96,8 @@ impl Baseline {
 /// What a lock makes of a server's words.
 #[derive(Clone, Debug, Default)]
 pub struct Judgement {
-    /// The tools that aren't offered because of it, by the server's own names.
-    pub hidden: BTreeMap<String, Hidden>,
+    /// What isn't offered because of it.
+    pub hidden: Distrusted,
     /// What the changes lead to.
     pub verdict: Verdict,
     /// What changed.

@@ -8,13 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use mcplan_compiler::json;
-use mcplan_compiler::lock::LockedServer;
+use mcplan_compiler::lock::{LockedList, LockedServer};
 use mcplan_compiler::name::ServerName;
-use mcplan_compiler::observed::{Entry, Observed, Quarantined, Tool};
+use mcplan_compiler::observed::{Entry, Observed, Prompt, Quarantined, Resource, ResourceTemplate, Tool};
 use mcplan_compiler::plan::{Dropped, ExposedName, NameTable, Operation, Plan, Refusal, Server};
 use serde_json::value::RawValue;
 
 use super::caller::Caller;
+use super::offers::Offers;
 use super::search::{Document, Hit, Index, parameters};
 
 /// What one server offers: from its lock entry, or as it said itself.
@@ -26,11 +27,30 @@ pub struct Listing {
     pub names_only: Vec<String>,
     /// Tools that can't be used, with the reason.
     pub quarantined: Vec<Quarantined>,
-    /// Tools that the lock speaks against, with the reason, by the server's own names.
-    pub distrusted: BTreeMap<String, Hidden>,
+    /// Its prompts.
+    pub prompts: Vec<Arc<Entry<Prompt>>>,
+    /// Its resource templates.
+    pub templates: Vec<Arc<Entry<ResourceTemplate>>>,
+    /// Its resources. They are live data: `None` when it is known from the lock that it has some, and not which.
+    pub resources: Option<Vec<Arc<Entry<Resource>>>>,
+    /// What the lock speaks against.
+    pub distrusted: Distrusted,
     /// Whether each tool said that it changes nothing, as it was locked or, without a lock, first seen. A later word of
     /// the server's doesn't count.
     pub read_only: BTreeMap<String, bool>,
+}
+
+/// What isn't offered because of the lock, with the reason, by the server's own names.
+#[derive(Clone, Debug, Default)]
+pub struct Distrusted {
+    /// Tools.
+    pub tools: BTreeMap<String, Hidden>,
+    /// Prompts.
+    pub prompts: BTreeMap<String, Hidden>,
+    /// Resource templates, by their URI templates.
+    pub templates: BTreeMap<String, Hidden>,
+    /// All its resources.
+    pub resources: Option<Hidden>,
 }
 
 impl From<&LockedServer> for Listing {
@@ -39,7 +59,10 @@ impl From<&LockedServer> for Listing {
             tools: locked.tools.0.clone(),
             names_only: locked.filtered.iter().map(|tool| tool.name.clone()).collect(),
             quarantined: Vec::new(),
-            distrusted: BTreeMap::new(),
+            prompts: locked.prompts.0.clone(),
+            templates: locked.resource_templates.0.clone(),
+            resources: (!locked.resources).then(Vec::new),
+            distrusted: Distrusted::default(),
             read_only: hints(locked.tools.iter()),
         }
     }
@@ -60,7 +83,7 @@ impl Listing {
 
     /// What a server said, with nothing to hold it against but what was known of it `before`.
     pub fn observed(observed: &Observed, before: Option<&Self>) -> Self {
-        Self::said(observed, &observed.tools, None, before)
+        Self::said(observed, observed, None, before)
     }
 
     /// What a server said, held against its lock entry: in the lock's text wherever only the spelling differs.
@@ -69,37 +92,44 @@ impl Listing {
         observed: &Observed,
         as_locked: &Observed,
         locked: Option<&LockedServer>,
-        distrusted: BTreeMap<String, Hidden>,
+        distrusted: Distrusted,
         before: Option<&Self>,
     ) -> Self {
-        Self { distrusted, ..Self::said(observed, &as_locked.tools, locked, before) }
+        Self { distrusted, ..Self::said(observed, as_locked, locked, before) }
     }
 
-    fn said(
-        observed: &Observed,
-        as_locked: &[Entry<Tool>],
-        locked: Option<&LockedServer>,
-        before: Option<&Self>,
-    ) -> Self {
-        let known: BTreeMap<_, _> =
-            locked.iter().flat_map(|locked| &locked.tools.0).map(|tool| (tool.digest.as_str(), tool)).collect();
+    fn said(observed: &Observed, as_locked: &Observed, locked: Option<&LockedServer>, before: Option<&Self>) -> Self {
         // With a lock only its word counts, for a tool that it doesn't know none; without one the first word does.
         let mut read_only = if locked.is_some() { BTreeMap::new() } else { hints(observed.tools.iter()) };
         read_only.extend(before.map(|before| before.read_only.clone()).unwrap_or_default());
         if let Some(locked) = locked {
             read_only.extend(hints(locked.tools.iter()));
         }
-        let text = |(tool, as_locked): (&Entry<Tool>, &Entry<Tool>)| {
-            known.get(as_locked.digest.as_str()).map_or_else(|| Arc::new(tool.clone()), |locked| Arc::clone(locked))
-        };
         Self {
-            tools: observed.tools.iter().zip(as_locked).map(text).collect(),
+            tools: texts(&observed.tools, &as_locked.tools, locked.map(|locked| &locked.tools)),
             names_only: Vec::new(),
             quarantined: observed.quarantined.clone(),
-            distrusted: BTreeMap::new(),
+            prompts: texts(&observed.prompts, &as_locked.prompts, locked.map(|locked| &locked.prompts)),
+            templates: texts(
+                &observed.resource_templates,
+                &as_locked.resource_templates,
+                locked.map(|locked| &locked.resource_templates),
+            ),
+            resources: Some(observed.resources.clone()),
+            distrusted: Distrusted::default(),
             read_only,
         }
     }
+}
+
+/// What was said, in the lock's text wherever only the spelling differs.
+fn texts<T: Clone>(said: &[Entry<T>], as_locked: &[Entry<T>], locked: Option<&LockedList<T>>) -> Vec<Arc<Entry<T>>> {
+    let known: BTreeMap<_, _> =
+        locked.iter().flat_map(|locked| &locked.0).map(|entry| (entry.digest.as_str(), entry)).collect();
+    let text = |(said, as_locked): (&Entry<T>, &Entry<T>)| {
+        known.get(as_locked.digest.as_str()).map_or_else(|| Arc::new(said.clone()), |locked| Arc::clone(locked))
+    };
+    said.iter().zip(as_locked).map(text).collect()
 }
 
 /// A tool that an agent may see.
@@ -155,10 +185,12 @@ pub enum Hidden {
     DeniedByDefault(Whose),
     /// `read_only`, and it isn't known to change nothing.
     NotReadOnly(Whose),
-    /// The agent's `tools` doesn't name it.
-    NotTheAgents(String),
+    /// The agent's `tools`, `prompts` or `resources`, the second, doesn't name it.
+    NotTheAgents(String, &'static str),
     /// The server is for other workspaces.
     OtherWorkspace,
+    /// The address of a resource can mean more than one thing, and there are rules on what may be read.
+    OddUri,
 }
 
 impl Hidden {
@@ -183,8 +215,11 @@ impl std::fmt::Display for Hidden {
             Self::Rule(_, rule) => write!(f, "policy denies it with `{rule}`"),
             Self::DeniedByDefault(_) => f.write_str("policy denies by default, and no `allow` rule names it"),
             Self::NotReadOnly(_) => f.write_str("policy is `read_only`, and it isn't known to change nothing"),
-            Self::NotTheAgents(agent) => write!(f, "`agents.{agent}.tools` doesn't name it"),
+            Self::NotTheAgents(agent, list) => write!(f, "`agents.{agent}.{list}` doesn't name it"),
             Self::OtherWorkspace => f.write_str("its server is for other workspaces"),
+            Self::OddUri => {
+                f.write_str("its address can mean more than one thing, and there are rules on what may be read")
+            }
         }
     }
 }
@@ -196,6 +231,7 @@ pub struct Catalog {
     /// Places in `tools`, sorted by the exposed names there.
     by_name: Vec<usize>,
     hidden: BTreeMap<String, (ServerName, Hidden)>,
+    offers: Offers,
     index: OnceLock<Index>,
 }
 
@@ -217,7 +253,7 @@ impl Catalog {
         let active = plan.servers.iter().filter(|server| plan.enabled && server.enabled);
         let listed: Vec<_> = active.filter_map(|server| Some((server, listings.get(&server.name)?))).collect();
         let names = names(plan, listings);
-        let mut catalog = Self::default();
+        let mut catalog = Self { offers: Offers::build(plan, listings), ..Self::default() };
         for (server, name, exposed) in names.unbound() {
             debug_assert!(!name.is_empty());
             catalog.hidden.insert(exposed.to_owned(), (server.clone(), Hidden::Reserved));
@@ -231,11 +267,12 @@ impl Catalog {
 
     /// What one caller sees of it: the agent's share, its policy, its workspace. Names stay what they are.
     pub fn narrowed(&self, plan: &Plan, caller: &Caller) -> Self {
-        let mut narrowed = Self { hidden: self.hidden.clone(), ..Self::default() };
+        let offers = self.offers.narrowed(plan, caller);
+        let mut narrowed = Self { hidden: self.hidden.clone(), offers, ..Self::default() };
         for tool in &self.tools {
-            match why_not(plan, caller, tool) {
-                None => narrowed.tools.push(tool.clone()),
-                Some(why) => {
+            match judged(plan, Some(caller), &tool.operation()) {
+                Ok(()) => narrowed.tools.push(tool.clone()),
+                Err(why) => {
                     narrowed.hidden.insert(tool.exposed.to_string(), (tool.server.clone(), why));
                 }
             }
@@ -267,11 +304,8 @@ impl Catalog {
             let read_only = listing.read_only.get(&entry.known.name).copied().unwrap_or(false);
             let operation = Operation::Call { server: &server.name, tool: &entry.known.name, read_only };
             let kept = plan.keeps(server, &entry.known.name).map_err(hidden);
-            let trusted = || listing.distrusted.get(&entry.known.name).cloned().map_or(Ok(()), Err);
-            match kept
-                .and_then(|()| plan.policy.decide(&operation).map_err(|why| refused(why, Whose::Everyones)))
-                .and_then(|()| trusted())
-            {
+            let trusted = || listing.distrusted.tools.get(&entry.known.name).cloned().map_or(Ok(()), Err);
+            match kept.and_then(|()| judged(plan, None, &operation)).and_then(|()| trusted()) {
                 Err(why) => self.hide(exposed.as_str(), server, why),
                 Ok(()) => match before.text_of(exposed, entry).or_else(|| renamed(&entry.raw, exposed.as_str())) {
                     Some(text) => tools.push(CatalogTool {
@@ -335,6 +369,11 @@ impl Catalog {
         self.hidden.iter().map(|(name, (server, why))| (name.as_str(), server, why))
     }
 
+    /// Prompts and resources.
+    pub fn offers(&self) -> &Offers {
+        &self.offers
+    }
+
     /// Whether the other one holds the same: tools, texts, order, deferral and reasons.
     pub fn same(&self, other: &Self) -> bool {
         let equal =
@@ -342,6 +381,14 @@ impl Catalog {
         self.tools.len() == other.tools.len()
             && self.tools.iter().zip(&other.tools).all(equal)
             && self.hidden == other.hidden
+            && self.offers.same(&other.offers)
+    }
+}
+
+impl CatalogTool {
+    /// A call of it.
+    fn operation(&self) -> Operation<'_> {
+        Operation::Call { server: &self.server, tool: &self.entry.known.name, read_only: self.read_only }
     }
 }
 
@@ -353,19 +400,25 @@ pub fn names<L: Borrow<Listing>>(plan: &Plan, listings: &BTreeMap<ServerName, L>
     NameTable::build(&plan.naming, &plan.reserved, tools)
 }
 
-/// Why a tool that exists isn't this caller's.
-fn why_not(plan: &Plan, caller: &Caller, tool: &CatalogTool) -> Option<Hidden> {
-    let not_listed = || Some(Hidden::NotTheAgents(caller.agent.clone()));
-    let server = plan.server(tool.server.as_str())?;
+/// What the policy says of an operation: everyone's, and where it is a certain caller's, what the agent has and its own.
+///
+/// # Errors
+/// Why it may not be done.
+pub fn judged(plan: &Plan, caller: Option<&Caller>, operation: &Operation<'_>) -> Result<(), Hidden> {
+    plan.policy.decide(operation).map_err(|why| refused(why, Whose::Everyones))?;
+    let Some(caller) = caller else { return Ok(()) };
+    let list = match operation {
+        Operation::Call { .. } => "tools",
+        Operation::Invoke { .. } => "prompts",
+        Operation::Read { .. } | Operation::List { .. } => "resources",
+    };
+    let not_listed = || Hidden::NotTheAgents(caller.agent.clone(), list);
+    let server = plan.server(operation.server().as_str()).ok_or_else(not_listed)?;
     if !caller.is_in_workspace_of(server) {
-        return Some(Hidden::OtherWorkspace);
+        return Err(Hidden::OtherWorkspace);
     }
-    let Some(agent) = plan.agents.get(&caller.agent) else { return not_listed() };
-    let operation = Operation::Call { server: &tool.server, tool: &tool.entry.known.name, read_only: tool.read_only };
-    if !agent.sees(&operation) {
-        return not_listed();
-    }
-    agent.policy.decide(&operation).err().map(|why| refused(why, Whose::Agents(caller.agent.clone())))
+    let agent = plan.agents.get(&caller.agent).filter(|agent| agent.sees(operation)).ok_or_else(not_listed)?;
+    agent.policy.decide(operation).map_err(|why| refused(why, Whose::Agents(caller.agent.clone())))
 }
 
 pub(super) fn refused(refusal: Refusal<'_>, whose: Whose) -> Hidden {
@@ -398,11 +451,7 @@ fn hidden(dropped: Dropped<'_>) -> Hidden {
 
 /// A tool's text under another name, every other byte as the server sent it.
 fn renamed(tool: &RawValue, name: &str) -> Option<Arc<str>> {
-    let all = tool.get();
-    let old = json::string_member(all, "name")?;
-    // `old` borrows from `all`, so the distance of the two is where the name stands.
-    let at = (old.as_ptr() as usize).checked_sub(all.as_ptr() as usize)?;
-    Some([all.get(..at)?, &json::string(name), all.get(at + old.len()..)?].concat().into())
+    json::string_member(tool.get(), "name").map(|_| json::with_string_member(tool.get(), "name", name).into())
 }
 
 #[cfg(test)]

@@ -274,7 +274,7 @@ fn decisions(
     let by = text(agent.and_then(|agent| agent.lists(&server.name, tool)));
     let sees = agent.is_some_and(|agent| agent.sees(&operation));
     let listed = agent.is_none_or(|agent| agent.tools.is_some());
-    let others = (!sees).then(|| Hidden::NotTheAgents(caller.agent.clone()));
+    let others = (!sees).then(|| Hidden::NotTheAgents(caller.agent.clone(), "tools"));
     all.push(Decision::new(About::Agent { listed, by }, others));
     if let Some(agent) = agent.filter(|agent| agent.policy != Policy::default()) {
         let (ruling, why) = self::ruling(&agent.policy, Whose::Agents(caller.agent.clone()), &operation, named_only);

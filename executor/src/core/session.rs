@@ -84,6 +84,11 @@ impl Session {
         Self { caller, activation: Activation::new(promote_limit), narrowed: None }
     }
 
+    /// Whose session it is.
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
     /// The directory that the session works in.
     pub fn workspace(&self) -> Option<String> {
         self.caller.workspace.clone()

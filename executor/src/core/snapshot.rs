@@ -119,6 +119,17 @@ impl Snapshot {
         self.plan.servers.iter().filter(waits)
     }
 
+    /// The servers that are being connected and have resources, of which the lock can't know which.
+    pub fn unheard(&self) -> impl Iterator<Item = &Server> {
+        let unheard = self.catalog.offers().unheard().iter();
+        unheard.filter_map(|name| {
+            let is_coming =
+                |health: &Health| matches!(health.state, State::Configured(Rest::Starting) | State::Connecting { .. });
+            self.health.get(name).filter(|health| is_coming(health))?;
+            self.plan.server(name.as_str())
+        })
+    }
+
     /// Why agents should not be sent here yet: a server that is required isn't ready, or none of those that are to be
     /// connected is left. Without any it is ready.
     pub fn unready(&self) -> Option<&'static str> {

@@ -41,9 +41,14 @@ pub fn rule(places: &Places, plan: &Plan, server: &ServerName, exposed: &str, wh
         Hidden::Rule(whose, rule) => policy(whose)?.deny.find(rule),
         Hidden::DeniedByDefault(whose) => policy(whose)?.default,
         Hidden::NotReadOnly(whose) => policy(whose)?.read_only,
-        Hidden::NotTheAgents(agent) => places.agents.get(agent).map(|agent| agent.at),
+        Hidden::NotTheAgents(agent, _) => places.agents.get(agent).map(|agent| agent.at),
         Hidden::OtherWorkspace => of_server?.workspaces.find(plan.server(server.as_str())?.workspaces.first()?),
-        Hidden::Quarantined(_) | Hidden::NoText | Hidden::NotLocked | Hidden::Drifted(_) | Hidden::Refused(_) => None,
+        Hidden::Quarantined(_)
+        | Hidden::NoText
+        | Hidden::NotLocked
+        | Hidden::Drifted(_)
+        | Hidden::Refused(_)
+        | Hidden::OddUri => None,
     }
 }
 

@@ -8,7 +8,7 @@ use std::fmt;
 use mcplan_compiler::name::ServerName;
 use serde::Serialize;
 
-use crate::core::gate::{Denied, Reason};
+use crate::core::gate::Denied;
 use crate::core::snapshot::Snapshot;
 
 /// Something that happened while a plan runs.
@@ -136,6 +136,26 @@ pub enum Event {
         /// The limit that fired, seconds.
         timeout_s: f64,
     },
+    /// A resource was read.
+    ResourceRead {
+        /// The server that was asked.
+        server: ServerName,
+        /// The address that it was asked for.
+        uri: String,
+        /// Characters of the result's JSON.
+        chars: usize,
+        /// Milliseconds.
+        latency_ms: u64,
+    },
+    /// A prompt was fetched.
+    PromptInvoked {
+        /// Its server.
+        server: ServerName,
+        /// Its own name.
+        prompt: String,
+        /// Milliseconds.
+        latency_ms: u64,
+    },
     /// A deferred tool entered a session's list.
     ToolPromoted {
         /// Its exposed name.
@@ -148,7 +168,7 @@ pub enum Event {
         /// Tools found.
         match_count: usize,
     },
-    /// A call was refused.
+    /// A call, a prompt or the reading of a resource was refused.
     PolicyDenied {
         /// The name that was asked for.
         operation: String,
@@ -182,13 +202,9 @@ pub enum Event {
 }
 
 impl Event {
-    /// A call that the gate denied by what it saw.
+    /// What the gate denied by what it saw.
     pub fn denied(denied: &Denied, seen: &Snapshot) -> Self {
-        let rule = match &denied.reason {
-            Reason::Unknown => "no server has a tool of that name".to_owned(),
-            Reason::Hidden(server, why) => format!("of server {server}: {why}"),
-        };
-        Self::PolicyDenied { operation: format!("mcp:call:{}", denied.name), rule, place: seen.place(denied) }
+        Self::PolicyDenied { operation: denied.operation(), rule: denied.rule(), place: seen.place(denied) }
     }
 
     /// The event's name, as it stands in logs and streams.
@@ -207,6 +223,8 @@ impl Event {
             Self::ToolQuarantined { .. } => "tool.quarantined",
             Self::ToolInvoked { .. } => "tool.invoked",
             Self::ToolTimeout { .. } => "tool.timeout",
+            Self::ResourceRead { .. } => "resource.read",
+            Self::PromptInvoked { .. } => "prompt.invoked",
             Self::ToolPromoted { .. } => "tool.promoted",
             Self::SearchQueried { .. } => "search.queried",
             Self::PolicyDenied { .. } => "policy.denied",
@@ -232,9 +250,11 @@ impl Event {
             | Self::ToolTimeout { .. }
             | Self::BlockOverBudget { .. }
             | Self::PlanRejected { .. } => tracing::warn!("{self}"),
-            Self::ToolInvoked { .. } | Self::SearchQueried { .. } | Self::ToolPromoted { .. } => {
-                tracing::debug!("{self}")
-            }
+            Self::ToolInvoked { .. }
+            | Self::ResourceRead { .. }
+            | Self::PromptInvoked { .. }
+            | Self::SearchQueried { .. }
+            | Self::ToolPromoted { .. } => tracing::debug!("{self}"),
             _ => tracing::info!("{self}"),
         }
     }
@@ -274,6 +294,10 @@ impl fmt::Display for Event {
             Self::ToolTimeout { server, tool, timeout_s } => {
                 write!(f, "{server}: {tool}: stopped, it took longer than {timeout_s} s")
             }
+            Self::ResourceRead { server, uri, chars, latency_ms } => {
+                write!(f, "{server}: {uri}: {chars} characters, {latency_ms} ms")
+            }
+            Self::PromptInvoked { server, prompt, latency_ms } => write!(f, "{server}: {prompt}: {latency_ms} ms"),
             Self::ToolPromoted { tool } => f.write_str(tool),
             Self::SearchQueried { query, match_count } => write!(f, "{query:?}: {match_count} found"),
             Self::PolicyDenied { operation, rule, place: Some(place) } => write!(f, "{operation}: {rule} ({place})"),

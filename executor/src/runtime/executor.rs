@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mcplan_compiler::name::ServerName;
-use mcplan_compiler::plan::Operation;
+use mcplan_compiler::plan::Server;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-use super::connection::{self, Client, Context};
+use super::connection::{self, Client, Connection, Context};
 use super::program::Program;
 use super::server::Until;
 use super::supervisor::{Message, Reloaded, Supervisor};
 use super::view::View;
-use crate::core::gate::{Allowed, Call, Denied};
+use crate::core::gate::{Allowed, Call, Denied, Gated, Invoke, Read};
 use crate::core::results::{self, Cap, Text};
 use crate::core::written::Written;
 use crate::event::Event;
@@ -68,7 +68,7 @@ pub enum CallError {
     #[error(transparent)]
     Denied(#[from] Denied),
     /// A new plan denies a call that was in flight.
-    #[error("stopped: a new plan no longer offers this tool")]
+    #[error("stopped: a new plan no longer offers it")]
     NoLongerAllowed,
     /// A session of its own couldn't be opened for the call.
     #[error(transparent)]
@@ -108,17 +108,28 @@ impl Executor {
 
     /// The same, but no longer than until `enough` holds.
     pub async fn settled_or(&self, enough: impl Fn(&View) -> bool) {
+        self.wait(|view| {
+            if enough(view) {
+                return None;
+            }
+            view.want_unsettled();
+            longest(view.snapshot.unsettled())
+        })
+        .await;
+    }
+
+    /// Waits until the resources are known of each server that is being connected, if the lock says that it has some; for
+    /// each at most its `timeout_seconds` from now.
+    pub async fn heard(&self) {
+        self.wait(|view| longest(view.snapshot.unheard())).await;
+    }
+
+    /// Waits as long as `more` says that it takes no longer than so many seconds from the beginning, of each view anew.
+    async fn wait(&self, more: impl Fn(&View) -> Option<f64>) {
         let (mut views, began) = (self.views.clone(), tokio::time::Instant::now());
         loop {
-            let longest = {
-                let view = views.borrow_and_update();
-                if enough(&view) {
-                    return;
-                }
-                view.want_unsettled();
-                view.snapshot.unsettled().map(|server| server.limits.timeout_seconds).reduce(f64::max)
-            };
-            let Some(seconds) = longest else { return };
+            let more = more(&views.borrow_and_update());
+            let Some(seconds) = more else { return };
             // The other error means that the supervisor is gone; then nothing will change any more.
             if !matches!(tokio::time::timeout_at(after(began, seconds), views.changed()).await, Ok(Ok(()))) {
                 return;
@@ -153,16 +164,62 @@ impl Executor {
     }
 
     async fn call_within_plan(&self, call: &Allowed<Call>, client: Client) -> Result<Text, CallError> {
+        let make = |connection: Connection, client| async move { connection.call(call, client).await };
+        let result = self.within_plan(call.get(), client, make).await?;
+        let server = call.get().server.as_str();
+        let limit = self.view().snapshot.plan.server(server).map_or(0, |server| server.limits.max_result_chars);
+        let cap = Cap { limit, server, tool: call.get().exposed.as_str() };
+        Ok(results::fit(result, cap).result)
+    }
+
+    /// Fetches a prompt that the gate allowed. Waits for a server that is being connected.
+    ///
+    /// # Errors
+    /// Why there is no result.
+    pub async fn invoke(&self, prompt: &Allowed<Invoke>, client: Client) -> Result<Text, CallError> {
+        let began = Instant::now();
+        let make = |connection: Connection, client| async move { connection.ask(prompt, client).await };
+        let result = self.within_plan(prompt.get(), client, make).await?;
+        let Invoke { server, prompt, .. } = prompt.get();
+        let (server, prompt, latency_ms) = (server.clone(), prompt.clone(), began.elapsed().as_millis() as u64);
+        Event::PromptInvoked { server, prompt, latency_ms }.log();
+        Ok(result)
+    }
+
+    /// Reads a resource, as the gate allowed. Waits for a server that is being connected.
+    ///
+    /// # Errors
+    /// Why there is no result.
+    pub async fn read(&self, resource: &Allowed<Read>, client: Client) -> Result<Text, CallError> {
+        let began = Instant::now();
+        let make = |connection: Connection, client| async move { connection.ask(resource, client).await };
+        let result = self.within_plan(resource.get(), client, make).await?;
+        let Read { server, uri, .. } = resource.get();
+        let (chars, latency_ms) = (result.get().chars().count(), began.elapsed().as_millis() as u64);
+        Event::ResourceRead { server: server.clone(), uri: uri.clone(), chars, latency_ms }.log();
+        Ok(result)
+    }
+
+    /// Does what was allowed, as long as no later plan denies it.
+    async fn within_plan<F>(
+        &self,
+        operation: &impl Gated,
+        client: Client,
+        make: impl FnOnce(Connection, Client) -> F,
+    ) -> Result<Text, CallError>
+    where
+        F: Future<Output = Result<Text, connection::CallError>>,
+    {
         let reached = tokio::select! {
-            reached = self.reach(call.get()) => reached?,
+            reached = self.reach(operation) => reached?,
             () = client.cancel.cancelled() => {
-                return Err(connection::CallError::Cancelled { server: call.get().server.clone() }.into());
+                return Err(connection::CallError::Cancelled { server: operation.server().clone() }.into());
             }
         };
         let stop = client.cancel.child_token();
         let client = Client { cancel: stop.clone(), ..client };
-        let mut made = std::pin::pin!(reached.connection.call(call, client));
-        let denied = self.denied(call.get());
+        let mut made = std::pin::pin!(make(reached.connection.clone(), client));
+        let denied = self.denied(operation);
         tokio::select! {
             biased;
             () = denied => {
@@ -171,27 +228,15 @@ impl Executor {
                 let _result = made.await;
                 Err(CallError::NoLongerAllowed)
             }
-            result = &mut made => {
-                let server = call.get().server.as_str();
-                let limit = self.view().snapshot.plan.server(server).map_or(0, |server| server.limits.max_result_chars);
-                let cap = Cap { limit, server, tool: call.get().exposed.as_str() };
-                Ok(results::fit(result?, cap).result)
-            }
+            result = &mut made => Ok(result?),
         }
     }
 
-    /// Resolves when a later plan has the call's server and denies the tool. A server that is gone altogether lets its
-    /// calls finish.
-    async fn denied(&self, call: &Call) {
-        let allowed = |view: &Arc<View>| {
-            let plan = &view.snapshot.plan;
-            plan.server(call.server.as_str()).is_none_or(|server| {
-                let operation = Operation::Call { server: &call.server, tool: &call.tool, read_only: call.read_only };
-                plan.keeps(server, &call.tool).is_ok() && plan.policy.decide(&operation).is_ok()
-            })
-        };
+    /// Resolves when a later plan has the server and denies the operation. A server that is gone altogether lets what was
+    /// begun finish.
+    async fn denied(&self, operation: &impl Gated) {
         let mut views = self.views.clone();
-        let gone = views.wait_for(|view| !allowed(view)).await.is_err();
+        let gone = views.wait_for(|view| !operation.may_go_on(&view.snapshot.plan)).await.is_err();
         if gone {
             std::future::pending::<()>().await;
         }
@@ -226,6 +271,11 @@ impl Executor {
             let _gone = answer.await;
         }
     }
+}
+
+/// The longest that one of them may take to connect, seconds.
+fn longest<'a>(servers: impl Iterator<Item = &'a Server>) -> Option<f64> {
+    servers.map(|server| server.limits.timeout_seconds).reduce(f64::max)
 }
 
 /// `seconds` after `from`, as far as clocks reach.

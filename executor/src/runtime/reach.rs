@@ -10,7 +10,7 @@ use super::executor::{CallError, Executor, after};
 use super::flights::{Flight, Refused};
 use super::server::session::Lent;
 use super::view::{Link, View};
-use crate::core::gate::{Call, Denied, still_allowed};
+use crate::core::gate::{Denied, Gated};
 use crate::core::lifecycle::{Epoch, Rest, State};
 use crate::core::snapshot::Snapshot;
 use crate::event::Event;
@@ -26,7 +26,7 @@ pub(super) struct Reached {
 /// A call on its way.
 struct Way<'a> {
     executor: &'a Executor,
-    call: &'a Call,
+    call: &'a dyn Gated,
     flight: Option<Flight>,
     /// The attempt after which we asked for another one.
     wanted: Option<Epoch>,
@@ -41,8 +41,8 @@ enum Stand {
 }
 
 impl Executor {
-    /// The connection for a call, and what keeps it open.
-    pub(super) async fn reach(&self, call: &Call) -> Result<Reached, CallError> {
+    /// The connection for a call, or whatever else was allowed, and what keeps it open.
+    pub(super) async fn reach(&self, call: &dyn Gated) -> Result<Reached, CallError> {
         let (mut views, began) = (self.views.clone(), Instant::now());
         let mut way = Way { executor: self, call, flight: None, wanted: None };
         loop {
@@ -57,7 +57,7 @@ impl Executor {
                 (Stand::Session(link), Some(flight)) => return way.open(&link, flight).await,
                 (_, flight) => way.flight = flight,
             }
-            let server = view.snapshot.plan.server(call.server.as_str());
+            let server = view.snapshot.plan.server(call.server().as_str());
             let seconds = server.map_or(20.0, |server| server.limits.timeout_seconds);
             let closed = async {
                 match &way.flight {
@@ -67,12 +67,12 @@ impl Executor {
             };
             tokio::select! {
                 changed = views.changed() => if changed.is_err() {
-                    return Err(down(&call.server, "stopped", None));
+                    return Err(down(call.server(), "stopped", None));
                 },
                 // Whoever ends it waits for us, and we wait for another one.
                 () = closed => way.flight = None,
                 () = tokio::time::sleep_until(after(began, seconds)) => {
-                    return Err(CallError::NotReady { server: call.server.clone(), seconds });
+                    return Err(CallError::NotReady { server: call.server().clone(), seconds });
                 }
             }
         }
@@ -81,7 +81,7 @@ impl Executor {
 
 impl Way<'_> {
     fn stand(&mut self, view: &View) -> Result<Stand, Box<CallError>> {
-        let name = &self.call.server;
+        let name = self.call.server();
         let (Some(link), Some(health)) = (view.links.get(name), view.snapshot.health.get(name)) else {
             return Err(down(name, "no longer in the plan", None).into());
         };
@@ -117,13 +117,13 @@ impl Way<'_> {
 
     /// A session for this call alone. What the server says at its beginning may be news, so the call is looked at again.
     async fn open(&self, link: &Link, flight: Flight) -> Result<Reached, CallError> {
-        let stopped = || down(&self.call.server, "stopped", None);
+        let stopped = || down(self.call.server(), "stopped", None);
         let (reply, answer) = oneshot::channel();
         let sessions = link.sessions.as_ref().ok_or_else(stopped)?;
         sessions.send(reply).await.map_err(|_| stopped())?;
         let lent = answer.await.map_err(|_| stopped())?.map_err(Box::new)?;
         let knows = |view: &View| {
-            let of_now = view.links.get(&self.call.server).filter(|now| flight.is_of(&now.flights));
+            let of_now = view.links.get(self.call.server()).filter(|now| flight.is_of(&now.flights));
             of_now.is_none_or(|now| now.seen >= lent.seen)
         };
         let mut views = self.executor.views.clone();
@@ -134,8 +134,8 @@ impl Way<'_> {
 }
 
 /// Looks at a call again, now that its server has been heard.
-fn allowed(snapshot: &Snapshot, call: &Call) -> Result<(), Denied> {
-    still_allowed(&snapshot.catalog, call).inspect_err(|denied| Event::denied(denied, snapshot).log())
+fn allowed(snapshot: &Snapshot, call: &dyn Gated) -> Result<(), Denied> {
+    call.still_allowed(&snapshot.plan, &snapshot.catalog).inspect_err(|denied| Event::denied(denied, snapshot).log())
 }
 
 fn down(server: &ServerName, state: &'static str, cause: Option<String>) -> CallError {
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use crate::core::catalog::Catalog;
     use crate::core::catalog::tests::{listings, plan};
-    use crate::core::gate::{Allowed, Asked, gate};
+    use crate::core::gate::{Allowed, Asked, Call, gate};
     use crate::runtime::connection::{Client, Context};
     use crate::runtime::program::tests::program;
     use crate::runtime::supervisor::CALLS_MAX;

@@ -52,7 +52,7 @@ impl<'a> Found<'a> {
                 .resource_templates_unknown
                 .is_none()
                 .then(|| observed.resource_templates.iter().collect()),
-            resources: observed.resources_unknown.is_none().then_some(observed.resources > 0),
+            resources: observed.resources_unknown.is_none().then_some(!observed.resources.is_empty()),
         }
     }
 }

@@ -20,7 +20,7 @@ use super::pulse::InFlight;
 use super::questions::Answers;
 use super::{Connection, Inner};
 use crate::core::era::Era;
-use crate::core::gate::{Allowed, Call};
+use crate::core::gate::{Allowed, Call, Invoke, Read};
 use crate::core::results::Text;
 use crate::core::sound::sound;
 use crate::runtime::transport::raw::{self, Stand};
@@ -80,6 +80,33 @@ impl Operation for Call {
     }
 }
 
+impl Operation for Invoke {
+    const METHOD: &'static str = "prompts/get";
+
+    fn params(&self) -> Map<String, Value> {
+        let arguments = (!self.more.arguments.is_empty())
+            .then(|| ("arguments".to_owned(), Value::Object(self.more.arguments.clone())));
+        let named = [("name".to_owned(), json!(self.prompt))];
+        named.into_iter().chain(arguments).chain(self.more.input.clone()).collect()
+    }
+
+    fn meta(&self) -> Map<String, Value> {
+        self.more.meta.clone()
+    }
+}
+
+impl Operation for Read {
+    const METHOD: &'static str = "resources/read";
+
+    fn params(&self) -> Map<String, Value> {
+        [("uri".to_owned(), json!(self.uri))].into_iter().chain(self.more.input.clone()).collect()
+    }
+
+    fn meta(&self) -> Map<String, Value> {
+        self.more.meta.clone()
+    }
+}
+
 impl Connection {
     /// Calls a tool and gives its result as the server wrote it, byte for byte.
     ///
@@ -105,14 +132,11 @@ impl Connection {
     ///
     /// # Errors
     /// The server's own error, or why there is no answer.
-    pub async fn ask<O: Operation>(
-        &self,
-        operation: &Allowed<O>,
-        cancel: CancellationToken,
-    ) -> Result<Text, CallError> {
+    pub async fn ask<O: Operation>(&self, operation: &Allowed<O>, client: Client) -> Result<Text, CallError> {
         let limits = vec![(Limit::Request, self.inner.limits.request_timeout_seconds)];
+        let _present = self.inner.clients.enter(client.answers.clone());
         let request = Request::of(operation.get(), limits, true);
-        self.inner.sound(self.inner.request(request, Client { cancel, ..Client::default() }).await?)
+        self.inner.sound(self.inner.request(request, client).await?)
     }
 }
 

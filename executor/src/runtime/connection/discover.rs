@@ -1,9 +1,10 @@
 //! All pages of all lists of a server, into plain data; bounded against servers that never stop.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use mcplan_compiler::json;
-use mcplan_compiler::observed::{Entry, Introduction, Observed, Prompt, Quarantined, ResourceTemplate};
+use mcplan_compiler::observed::{Entry, Introduction, Observed, Prompt, Quarantined, Resource, ResourceTemplate};
 use rmcp::model::ServerCapabilities;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -28,22 +29,22 @@ struct List {
     /// For people.
     words: &'static str,
     step: Step,
-    /// Whether its items are only counted, which must not cost the server its time to connect.
-    is_counted: bool,
+    /// Whether it may be as long as the server's data is, which must not cost the server its time to connect.
+    is_data: bool,
 }
 
-const TOOLS: List = List { method: "tools/list", key: "tools", words: "tools", step: Step::Tools, is_counted: false };
+const TOOLS: List = List { method: "tools/list", key: "tools", words: "tools", step: Step::Tools, is_data: false };
 const PROMPTS: List =
-    List { method: "prompts/list", key: "prompts", words: "prompts", step: Step::Prompts, is_counted: false };
+    List { method: "prompts/list", key: "prompts", words: "prompts", step: Step::Prompts, is_data: false };
 const TEMPLATES: List = List {
     method: "resources/templates/list",
     key: "resourceTemplates",
     words: "resource templates",
     step: Step::ResourceTemplates,
-    is_counted: false,
+    is_data: false,
 };
 const RESOURCES: List =
-    List { method: "resources/list", key: "resources", words: "resources", step: Step::Resources, is_counted: true };
+    List { method: "resources/list", key: "resources", words: "resources", step: Step::Resources, is_data: true };
 
 impl Inner {
     /// Asks for everything that the server says it has. `step` is told where we are.
@@ -77,7 +78,10 @@ impl Inner {
                 Err(cause) => observed.resource_templates_unknown = Some(cause),
             }
             match self.list(&RESOURCES, step, warnings).await? {
-                Ok(items) => observed.resources = items.len(),
+                Ok(items) => {
+                    let resources = entries::<Resource>(&items, &mut observed.quarantined);
+                    observed.resources = resources.into_iter().map(Arc::new).collect();
+                }
                 Err(cause) => observed.resources_unknown = Some(cause),
             }
         }
@@ -123,7 +127,7 @@ impl Inner {
         let mut cursor: Option<String> = None;
         let until = call::after(Instant::now(), self.limits.timeout_seconds / 3.0);
         for _ in 0..PAGES_MAX {
-            if list.is_counted && cursor.is_some() && until.is_some_and(|until| Instant::now() >= until) {
+            if list.is_data && cursor.is_some() && until.is_some_and(|until| Instant::now() >= until) {
                 let why = "its pages take more than a third of `timeout_seconds`";
                 warnings.push(self.stopped(list, why, pages.items.len()));
                 return Ok(pages.items);

@@ -189,7 +189,7 @@ async fn lists_and_results_come_through_as_they_are() {
     assert!(observed.tools[0].raw.get().contains(r#""execution":{"n":1.50}"#));
     assert_eq!(observed.quarantined.iter().map(|item| item.name.as_str()).collect::<Vec<_>>(), ["bad", "(no name)"]);
     assert_eq!(observed.resource_templates.len(), 1);
-    assert_eq!(observed.resources, 3);
+    assert_eq!(observed.resources.len(), 3);
     assert_eq!(observed.introduction.instructions.as_deref(), Some("be nice"));
     assert_eq!(observed.warnings.len(), 1);
     assert!(observed.warnings[0].starts_with("prompts/list failed, so its prompts are unknown: server `fake`"));
@@ -271,7 +271,7 @@ async fn resources_are_counted_for_a_third_of_the_time_to_connect() {
     };
     let (outcome, ()) = tokio::join!(attempt, script);
     let (_connection, observed) = outcome.unwrap();
-    assert_eq!((observed.resources, observed.resources_unknown), (4, None));
+    assert_eq!((observed.resources.len(), observed.resources_unknown), (4, None));
     assert_eq!(
         observed.warnings,
         [

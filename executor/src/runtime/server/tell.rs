@@ -29,7 +29,7 @@ pub(super) fn connected(server: &Server, connected: &Connected) {
         transport: server.launch.kind().as_str(),
         tool_count: observed.tools.len(),
         prompt_count: observed.prompts.len(),
-        resource_count: observed.resources,
+        resource_count: observed.resources.len(),
         latency_ms: connected.took.as_millis() as u64,
     }
     .log();
@@ -84,7 +84,7 @@ pub(super) fn list_changed(server: &ServerName, kind: Kind, before: Option<&Obse
     let count = |observed: &Observed| match kind {
         Kind::Tools => observed.tools.len(),
         Kind::Prompts => observed.prompts.len(),
-        Kind::Resources => observed.resources,
+        Kind::Resources => observed.resources.len(),
     };
     Event::ServerListChanged {
         server: server.clone(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rmcp::ErrorData;
 use rmcp::RoleServer;
 use rmcp::model::{ErrorCode, ProgressNotificationParam, ProgressToken};
-use rmcp::service::{Peer, RequestContext};
+use rmcp::service::Peer;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::attached::Attached;
 use super::handler::{CALLS_MAX, Handler};
-use crate::core::era;
+use super::request::Along;
 use crate::core::gate::{Allowed, Asked, Call};
 use crate::core::meta::{Search, search_text, text_result};
 use crate::core::results::{self, Text};
@@ -33,23 +33,8 @@ pub(super) struct CallParams {
     name: String,
     #[serde(default)]
     arguments: Option<Map<String, Value>>,
-    #[serde(default, rename = "_meta")]
-    meta: Option<Map<String, Value>>,
-    /// Answers to what a server asked in place of a result, and what it wants to see again: its own business.
-    #[serde(default, rename = "inputResponses")]
-    input_responses: Option<Value>,
-    #[serde(default, rename = "requestState")]
-    request_state: Option<Value>,
-}
-
-impl CallParams {
-    /// Puts back what rmcp took out of the parameters.
-    pub(super) fn with_meta(mut self, context: &RequestContext<RoleServer>) -> Self {
-        if let Ok(Value::Object(meta)) = serde_json::to_value(&context.meta) {
-            self.meta = Some(meta);
-        }
-        self
-    }
+    #[serde(flatten)]
+    pub(super) along: Along,
 }
 
 /// Who makes a call, and how to reach them while it lasts.
@@ -68,13 +53,11 @@ struct Made {
 }
 
 impl Handler {
-    pub(super) async fn call(&self, params: CallParams, asker: &Asker) -> Result<Text, ErrorData> {
-        let stateless = self.is_stateless(&asker.peer);
-        let (arguments, meta) = (params.arguments.unwrap_or_default(), params.meta.unwrap_or_default());
-        let input = [("inputResponses", params.input_responses), ("requestState", params.request_state)];
-        let input = input.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect();
+    pub(super) async fn call(&self, params: CallParams, asker: &Asker, stateless: bool) -> Result<Text, ErrorData> {
+        let arguments = params.arguments.unwrap_or_default();
+        let (meta, input) = params.along.split();
         let in_flight = self.calls.try_acquire();
-        let result = match params.name.as_str() {
+        Ok(match params.name.as_str() {
             _ if in_flight.is_err() => own(text_result(&busy(), true)),
             SEARCH_TOOL if self.offers_own() => own(self.search(&arguments, stateless).await),
             CALL_TOOL if self.offers_own() => match inner_call(&arguments) {
@@ -82,8 +65,7 @@ impl Handler {
                 Err(wrong) => own(text_result(&wrong, true)),
             },
             _ => self.call_tool(Made { tool: params.name, arguments, meta, input }, asker).await?,
-        };
-        Ok(if stateless { era::for_stateless(result, false) } else { era::for_session(result) })
+        })
     }
 
     fn offers_own(&self) -> bool {
@@ -183,7 +165,7 @@ fn inner_call(arguments: &Map<String, Value>) -> Result<(String, Map<String, Val
 }
 
 /// The client's `_meta` as far as it belongs to the call and not to the connection.
-fn passed(mut meta: Map<String, Value>) -> Map<String, Value> {
+pub(super) fn passed(mut meta: Map<String, Value>) -> Map<String, Value> {
     meta.retain(|key, _| key != "progressToken" && !key.starts_with("io.modelcontextprotocol/"));
     meta
 }

@@ -8,29 +8,24 @@ use rmcp::RoleServer;
 use rmcp::ServerHandler;
 use rmcp::model::{
     CustomRequest, CustomResult, DiscoverResult, ErrorCode, Implementation, InitializeRequestParams, InitializeResult,
-    ProtocolVersion, ServerCapabilities, ServerConfig, ServerNotification, SubscriptionFilter,
-    ToolListChangedNotification,
+    ProtocolVersion, ServerCapabilities, ServerConfig, SubscriptionFilter,
 };
 use rmcp::service::{Peer, RequestContext, SubscriptionContext};
-use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::sync::{OnceCell, Semaphore, watch};
 
-use super::call::{Asker, CallParams};
-use super::listing::{ListWatch, digest, locked};
+use super::call::Asker;
+use super::listing::{Kind, Known, ListWatch, digest, locked};
+use super::offers;
+use super::request::Request;
 use super::wire::{PASSED, one_line};
 use crate::core::caller::Caller;
-use crate::core::era;
 use crate::core::prompt::Mode;
-use crate::core::results::Text;
 use crate::core::session::{DisclosureSetting, Session};
 use crate::core::snapshot::Snapshot;
 use crate::event::Event;
 use crate::runtime::executor::Executor;
 
-/// Most tools on one page, and most bytes: only beyond both is there a cursor, since many clients read one page.
-const PAGE_TOOLS: usize = 1000;
-const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// Most calls of one session that are in flight; who comes after them is told that it is busy.
 pub(super) const CALLS_MAX: usize = 128;
 
@@ -41,20 +36,14 @@ pub(super) struct Handler {
     pub(super) disclosure: DisclosureSetting,
     session: Arc<Mutex<Session>>,
     pub(super) promotions: Arc<watch::Sender<u64>>,
-    /// Digest of the list that a client with a session has or was told to read again; `None` before its first list.
-    pub(super) known: Arc<Mutex<Option<String>>>,
+    /// The lists that a client with a session has or was told to read again.
+    pub(super) known: Arc<Mutex<Known>>,
     /// Whether the first list or search has waited for servers that are being connected.
     waited: Arc<OnceCell<()>>,
     /// The calls that may still begin.
     pub(super) calls: Arc<Semaphore>,
     /// The client, once it has a session.
     client: Arc<OnceLock<Peer<RoleServer>>>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct ListParams {
-    #[serde(default)]
-    cursor: Option<String>,
 }
 
 impl Handler {
@@ -100,11 +89,14 @@ impl Handler {
         (!block.text.is_empty()).then_some(block.text)
     }
 
-    /// Digest of the list as a client with a session sees it. A stateless one doesn't see promotions, and promotions
-    /// never happen in its session.
-    pub(super) fn visible(&self) -> String {
+    /// Digest of the list of that kind as a client with a session sees it. A stateless one doesn't see promotions, and
+    /// promotions never happen in its session.
+    pub(super) fn visible(&self, kind: Kind) -> String {
         let snapshot = self.snapshot();
-        digest(&self.session().listed(&snapshot, self.disclosure.for_client(false), true))
+        match kind {
+            Kind::Tools => digest(&self.session().listed(&snapshot, self.disclosure.for_client(false), true)),
+            Kind::Prompts | Kind::Resources => offers::visible(&snapshot, kind),
+        }
     }
 
     /// Many clients list once only, so the first list waits until servers are known; after that nothing waits.
@@ -112,43 +104,30 @@ impl Handler {
         self.waited.get_or_init(|| self.executor.settled()).await;
     }
 
-    /// What is listed now. Looked at and noted in one, so that no change falls between the two.
-    fn listed(&self, stateless: bool, first_page: bool) -> Vec<Arc<str>> {
+    /// The tools that are listed. Looked at and noted in one, so that no change falls between the two.
+    pub(super) async fn tools(&self, stateless: bool, is_first: bool) -> Vec<Arc<str>> {
+        self.wait_once().await;
         let mut known = locked(&self.known);
         let snapshot = self.snapshot();
         let listed = self.session().listed(&snapshot, self.disclosure.for_client(stateless), !stateless);
         // A further page of a list that has changed meanwhile doesn't make the client know the new one.
-        if !stateless && first_page {
-            *known = Some(digest(&listed));
+        if !stateless && is_first {
+            known.set(Kind::Tools, digest(&listed));
         }
         listed
-    }
-
-    pub(super) async fn list(&self, params: ListParams, stateless: bool) -> Result<Text, ErrorData> {
-        self.wait_once().await;
-        let listed = self.listed(stateless, params.cursor.is_none());
-        let from = match params.cursor.as_deref().map(str::parse::<usize>) {
-            None => 0,
-            Some(Ok(from)) if from <= listed.len() => from,
-            Some(_) => return Err(ErrorData::invalid_params("unknown cursor", None)),
-        };
-        let mut bytes = 0;
-        let page = listed[from..].iter().take(PAGE_TOOLS).take_while(|tool| {
-            bytes += tool.len();
-            // One tool always fits, however large, or the list would never end.
-            bytes <= PAGE_BYTES || bytes == tool.len()
-        });
-        let page: Vec<_> = page.map(AsRef::as_ref).collect();
-        let next = from + page.len();
-        let cursor = if next < listed.len() { format!(",\"nextCursor\":\"{next}\"") } else { String::new() };
-        let result = Text::cut_out(format!("{{\"tools\":[{}]{cursor}}}", page.join(",")));
-        Ok(if stateless { era::for_stateless(result, true) } else { result })
     }
 }
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_tool_list_changed()
+            .enable_prompts()
+            .enable_prompts_list_changed()
+            .enable_resources()
+            .enable_resources_list_changed()
+            .build();
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("mcplan", env!("CARGO_PKG_VERSION")))
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
@@ -184,35 +163,41 @@ impl ServerHandler for Handler {
     ) -> Result<CustomResult, ErrorData> {
         let params = request.params.unwrap_or_else(|| Value::Object(Map::new()));
         let wrong = |error: serde_json::Error| ErrorData::invalid_params(error.to_string(), None);
-        let text = match request.method.strip_prefix(PASSED) {
-            Some("tools/list") => {
-                let params = serde_json::from_value(params).map_err(wrong)?;
-                self.list(params, self.is_stateless(&context.peer)).await?
-            }
-            Some("tools/call") => {
-                let params: CallParams = serde_json::from_value(params).map_err(wrong)?;
-                let asker = Asker { peer: context.peer.clone(), cancel: context.ct.clone() };
-                self.call(params.with_meta(&context), &asker).await?
-            }
-            _ => return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None)),
+        let method = request.method.strip_prefix(PASSED).unwrap_or_default();
+        let Some(mut asked) = Request::read(method, params).map_err(wrong)? else {
+            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None));
         };
+        if let Ok(Value::Object(meta)) = serde_json::to_value(&context.meta) {
+            asked.set_meta(meta);
+        }
+        let asker = Asker { peer: context.peer.clone(), cancel: context.ct.clone() };
+        let text = self.answer(asked, &asker).await?;
         Ok(CustomResult(Value::String(one_line(text))))
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
         let mut accepted = SubscriptionFilter::new();
         accepted.tools_list_changed = requested.tools_list_changed.filter(|wanted| *wanted);
+        accepted.prompts_list_changed = requested.prompts_list_changed.filter(|wanted| *wanted);
+        accepted.resources_list_changed = requested.resources_list_changed.filter(|wanted| *wanted);
         Some(accepted)
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let mut watch = ListWatch::from_now(self);
+        let accepted = context.accepted();
+        let wanted = [
+            (Kind::Tools, accepted.tools_list_changed),
+            (Kind::Prompts, accepted.prompts_list_changed),
+            (Kind::Resources, accepted.resources_list_changed),
+        ];
+        let wanted = wanted.into_iter().filter(|(_, wanted)| *wanted == Some(true)).map(|(kind, _)| kind);
+        let mut watch = ListWatch::from_now(self, wanted);
         loop {
             tokio::select! {
                 () = context.cancelled() => return Ok(()),
                 changed = watch.changed() => {
-                    let notice = ServerNotification::ToolListChangedNotification(ToolListChangedNotification::default());
-                    if !changed || context.sink().send(notice).await.is_err() {
+                    let Some(kind) = changed else { return Ok(()) };
+                    if context.sink().send(kind.notice()).await.is_err() {
                         return Ok(());
                     }
                 }

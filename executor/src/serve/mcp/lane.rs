@@ -12,15 +12,15 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
 use rmcp::ErrorData;
 use rmcp::RoleServer;
-use rmcp::model::{JsonRpcMessage, RequestId};
+use rmcp::model::{ErrorCode, JsonRpcMessage, RequestId};
 use rmcp::service::TxJsonRpcMessage;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::call::{Asker, CallParams};
-use super::handler::{Handler, ListParams};
-use super::wire::TOOLS_LIST;
+use super::call::Asker;
+use super::handler::Handler;
+use super::request::Request;
 use crate::core::results::Text;
 
 /// An answer that is larger than this is written from where it is; smaller ones are gathered.
@@ -40,12 +40,6 @@ struct Ended {
     /// Cancelled if nobody wants the answer; its id may be that of another call by then.
     cancel: CancellationToken,
     answer: Result<Text, ErrorData>,
-}
-
-/// What a client asks for.
-enum Asked {
-    Call(Box<CallParams>),
-    List(ListParams),
 }
 
 struct Open {
@@ -77,7 +71,7 @@ impl Lane {
         Self { handler: Arc::new(handler), calls: FuturesUnordered::new(), open: HashMap::new(), requests }
     }
 
-    /// Takes a `tools/call` or a `tools/list` in.
+    /// Takes a request in whose result is text.
     pub(super) fn take(&mut self, id: &RequestId, method: &str, params: &str) -> Taken {
         // Whoever names a revision in the request itself is checked by rmcp.
         let Some(peer) = self.handler.client().filter(|_| !params.contains("io.modelcontextprotocol/")) else {
@@ -90,16 +84,12 @@ impl Lane {
         let asker = Asker { peer: peer.clone(), cancel: cancel.clone() };
         self.open.insert(id.clone(), Open { cancel: cancel.clone(), token: self.requests.token() });
         let (handler, id) = (self.handler.clone(), id.clone());
-        let asked = if method == TOOLS_LIST {
-            serde_json::from_str(params).map(Asked::List)
-        } else {
-            serde_json::from_str(params).map(Asked::Call)
-        };
-        let asked = asked.map_err(|error| format!("{method} can't be read: {error}"));
+        let request = Request::read(method, &mut serde_json::Deserializer::from_str(params));
+        let request = request.map_err(|error| format!("{method} can't be read: {error}"));
         let answered = async move {
-            match asked {
-                Ok(Asked::Call(params)) => handler.call(*params, &asker).await,
-                Ok(Asked::List(params)) => handler.list(params, false).await,
+            match request {
+                Ok(Some(request)) => handler.answer(request, &asker).await,
+                Ok(None) => Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "unknown method", None)),
                 Err(wrong) => Err(ErrorData::invalid_params(wrong, None)),
             }
         };

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mcplan_compiler::json;
 use rmcp::RoleServer;
+use rmcp::model::ServerNotification;
 use rmcp::service::Peer;
 
 use tokio::sync::watch;
@@ -11,69 +12,104 @@ use tokio::sync::watch;
 use super::handler::Handler;
 use crate::runtime::view::View;
 
-/// Sends `tools/list_changed` whenever the visible list of this session becomes another one. For clients with a
-/// session; others subscribe.
+/// What is listed. Templates are told of with resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Tools,
+    Prompts,
+    Resources,
+}
+
+impl Kind {
+    const ALL: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
+
+    /// What tells that such a list is another one.
+    pub(super) fn notice(self) -> ServerNotification {
+        match self {
+            Self::Tools => ServerNotification::ToolListChangedNotification(Default::default()),
+            Self::Prompts => ServerNotification::PromptListChangedNotification(Default::default()),
+            Self::Resources => ServerNotification::ResourceListChangedNotification(Default::default()),
+        }
+    }
+}
+
+/// Digests of the lists that a client knows; of a kind that it never listed there is none.
+#[derive(Debug, Default)]
+pub(super) struct Known([Option<String>; 3]);
+
+impl Known {
+    pub(super) fn set(&mut self, kind: Kind, digest: String) {
+        self.0[kind as usize] = Some(digest);
+    }
+}
+
+/// Tells a client with a session whenever a list that it knows becomes another one; others subscribe.
 pub(super) async fn announce(handler: Handler, peer: Peer<RoleServer>) {
     let mut watch = ListWatch::known(&handler);
-    while watch.changed().await {
+    while let Some(kind) = watch.changed().await {
         // Revisions without initialize hear of changes only through a subscription of theirs.
         if handler.is_stateless(&peer) {
             continue;
         }
-        if peer.notify_tool_list_changed().await.is_err() {
+        if peer.send_notification(kind.notice()).await.is_err() {
             return;
         }
     }
 }
 
-/// Wakes when the visible list of a session became another one.
+/// Wakes when a visible list of a session became another one.
 pub(super) struct ListWatch {
     handler: Handler,
     views: watch::Receiver<Arc<View>>,
     promotions: watch::Receiver<u64>,
-    known: Arc<Mutex<Option<String>>>,
+    known: Arc<Mutex<Known>>,
+    /// Kinds that may have changed.
+    unseen: Vec<Kind>,
 }
 
 impl ListWatch {
-    /// What tells a client with a session that the list is no longer the one it knows.
+    /// What tells a client with a session that a list is no longer the one it knows.
     fn known(handler: &Handler) -> Self {
         Self::new(handler, handler.known.clone())
     }
 
-    /// What tells whether the visible list became another one than it is now.
-    pub(super) fn from_now(handler: &Handler) -> Self {
-        Self::new(handler, Arc::new(Mutex::new(Some(handler.visible()))))
+    /// What tells whether a visible list of one of these kinds became another one than it is now.
+    pub(super) fn from_now(handler: &Handler, kinds: impl Iterator<Item = Kind>) -> Self {
+        let mut known = Known::default();
+        kinds.for_each(|kind| known.set(kind, handler.visible(kind)));
+        Self::new(handler, Arc::new(Mutex::new(known)))
     }
 
-    fn new(handler: &Handler, known: Arc<Mutex<Option<String>>>) -> Self {
+    fn new(handler: &Handler, known: Arc<Mutex<Known>>) -> Self {
         let (views, promotions) = (handler.executor.views(), handler.promotions.subscribe());
-        Self { handler: handler.clone(), views, promotions, known }
+        Self { handler: handler.clone(), views, promotions, known, unseen: Vec::new() }
     }
 
-    /// Waits for a list that is another one than the known, which it is from then on; false when there will be none any
+    /// Waits for a list that is another one than the known, which it is from then on; `None` when there will be none any
     /// more. As long as none is known, none is another one.
-    pub(super) async fn changed(&mut self) -> bool {
+    pub(super) async fn changed(&mut self) -> Option<Kind> {
         loop {
-            let woken = tokio::select! {
-                woken = self.views.changed() => woken,
-                woken = self.promotions.changed() => woken,
-            };
-            if woken.is_err() {
-                return false;
-            }
-            if let Some(known) = locked(&self.known).as_mut() {
-                let now = self.handler.visible();
-                if *known != now {
-                    *known = now;
-                    return true;
+            while let Some(kind) = self.unseen.pop() {
+                if let Some(known) = &mut locked(&self.known).0[kind as usize] {
+                    let now = self.handler.visible(kind);
+                    if *known != now {
+                        *known = now;
+                        return Some(kind);
+                    }
                 }
             }
+            tokio::select! {
+                woken = self.views.changed() => woken,
+                woken = self.promotions.changed() => woken,
+            }
+            .ok()?;
+            self.unseen = Kind::ALL.into_iter().rev().collect();
         }
     }
 }
 
 pub(super) fn digest(listed: &[Arc<str>]) -> String {
-    json::digest_of(listed.iter().map(|tool| tool.as_bytes()))
+    json::digest_of(listed.iter().map(|item| item.as_bytes()))
 }
 
 /// What these locks guard is whole after every statement, so a panic elsewhere doesn't spoil it.

@@ -7,6 +7,8 @@ mod call;
 mod handler;
 mod lane;
 mod listing;
+mod offers;
+mod request;
 mod room;
 mod wire;
 

@@ -1,4 +1,4 @@
-//! Lines ↔ rmcp's messages. `tools/list` and `tools/call` go in as custom requests, so that their results can go out as
+//! Lines ↔ rmcp's messages. Requests for what servers have go in as custom requests, so that their results can go out as
 //! the text they are; those of a client with a session go by [`Lane`] and never reach rmcp.
 
 use std::borrow::Cow;
@@ -24,6 +24,7 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::lane::{Batch, Lane, Taken};
+use super::request::METHODS;
 use super::room::Room;
 use crate::core::results::Text;
 use crate::runtime::transport::MESSAGE_MAX;
@@ -31,9 +32,6 @@ use crate::runtime::transport::line::{Line, Lines};
 
 /// What a request of this kind is called on its way through rmcp.
 pub(super) const PASSED: &str = "mcplan/";
-/// Requests whose results are text.
-const METHODS: [&str; 2] = [TOOLS_LIST, "tools/call"];
-pub(super) const TOOLS_LIST: &str = "tools/list";
 /// Requests whose answers aren't written; until there are fewer, nothing is read. None of them waits for the client.
 const IN_FLIGHT_MAX: usize = 1024;
 /// Said of a message beyond [`MESSAGE_MAX`].
