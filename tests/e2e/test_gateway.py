@@ -113,6 +113,41 @@ async def test_tools_and_results_arrive_unchanged(installation, config) -> None:
             assert comparable(await client.call(exposed, **arguments)) == results[name], name
 
 
+async def test_prompts_and_resources_arrive_unchanged(installation, config) -> None:
+    arguments = {"args-prompt": {"city": "Graz"}, "simple-prompt": {}}
+    everything = programs.everything()
+    async with connect(everything["command"], everything["args"]) as direct:
+        prompts = {prompt.name: comparable(prompt) for prompt in (await direct.session.list_prompts()).prompts}
+        resources = [comparable(resource) for resource in (await direct.session.list_resources()).resources]
+        templates = comparable(await direct.session.list_resource_templates())
+        got = {name: comparable(await direct.session.get_prompt(name, given)) for name, given in arguments.items()}
+        uris = [resources[0]["uri"], "demo://resource/dynamic/text/7"]
+        read = [comparable(await direct.session.read_resource(uri)) for uri in uris]
+
+    # The bakery's server is first, and has resources and prompts of its own.
+    installation.write(config({"bakery": programs.demo(), "everything": everything}))
+    async with installation.run() as client:
+        listed = {prompt.name: comparable(prompt) for prompt in (await client.session.list_prompts()).prompts}
+        assert set(prompts) == {name.removeprefix("mcp__everything__") for name in listed if "everything" in name}
+        for name, given in arguments.items():
+            exposed = f"mcp__everything__{name}"
+            assert listed[exposed] == prompts[name] | {"name": exposed}
+            assert comparable(await client.session.get_prompt(exposed, given)) == got[name], name
+        assert any(name.startswith("mcp__bakery__") for name in listed)
+        ours = [comparable(resource) for resource in (await client.session.list_resources()).resources]
+        assert [resource for resource in ours if resource in resources] == resources
+        assert len(ours) > len(resources)
+        ours = comparable(await client.session.list_resource_templates())["resourceTemplates"]
+        assert all(template in ours for template in templates["resourceTemplates"])
+        for uri, expected in zip(uris, read, strict=True):
+            found = comparable(await client.session.read_resource(uri))
+            # The time of reading is in some of its texts.
+            assert [content["uri"] for content in found["contents"]] == [c["uri"] for c in expected["contents"]]
+        with pytest.raises(MCPError) as error:
+            await client.session.get_prompt("mcp__everything__nothing", {})
+        assert error.value.code == types.INVALID_PARAMS
+
+
 async def test_servers_of_several_makers_stand_side_by_side(installation, config, tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "repository")
     memory = programs.memory() | {"env": {"MEMORY_FILE_PATH": str(tmp_path / "memory.jsonl")}}

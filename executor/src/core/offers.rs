@@ -174,11 +174,13 @@ impl Offers {
         narrowed
     }
 
-    /// An address that several servers have belongs to the first of them; the others' resources get one of ours.
+    /// An address that several servers have belongs to the first of them; the others' resources get one of ours. So does
+    /// one that only looks like ours.
     fn address(&mut self) {
         let mut taken = BTreeSet::new();
         for resource in &mut self.resources {
-            if !taken.insert(resource.entry.known.uri.clone()) {
+            let uri = &resource.entry.known.uri;
+            if uri.starts_with(OURS) || !taken.insert(uri.clone()) {
                 resource.uri = format!("{OURS}{}/{}", resource.server, encoded(&resource.entry.known.uri));
             }
         }
@@ -358,3 +360,6 @@ fn decoded(text: &str) -> Option<String> {
     }
     String::from_utf8(bytes).ok()
 }
+
+#[cfg(test)]
+mod tests;

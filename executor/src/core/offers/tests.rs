@@ -1,0 +1,133 @@
+//! Whose a prompt or an address is, for whom.
+
+use mcplan_compiler::observed::{Prompt, Resource, ResourceTemplate};
+use proptest::prelude::*;
+
+use super::*;
+use crate::core::catalog::tests::plan;
+
+fn entry<T: serde::de::DeserializeOwned>(field: &str, value: &str) -> Arc<Entry<T>> {
+    Arc::new(Entry::parse(&format!("{{{}:{}}}", json::string(field), json::string(value))).unwrap())
+}
+
+fn listing(prompts: &[&str], resources: Option<&[&str]>, templates: &[&str]) -> Listing {
+    Listing {
+        prompts: prompts.iter().map(|name| entry::<Prompt>("name", name)).collect(),
+        resources: resources.map(|uris| uris.iter().map(|uri| entry::<Resource>("uri", uri)).collect()),
+        templates: templates.iter().map(|uri| entry::<ResourceTemplate>("uriTemplate", uri)).collect(),
+        ..Listing::default()
+    }
+}
+
+fn built(plan: &Plan, listings: Vec<(&str, Listing)>) -> Offers {
+    Offers::build(plan, &listings.into_iter().map(|(name, list)| (ServerName::new(name).unwrap(), list)).collect())
+}
+
+fn caller(agent: &str, workspace: Option<&str>) -> Caller {
+    Caller { agent: agent.to_owned(), workspace: workspace.map(str::to_owned), home: None }
+}
+
+fn uris(offers: &Offers) -> Vec<&str> {
+    offers.resources().map(|resource| resource.uri.as_str()).collect()
+}
+
+fn whose(offers: &Offers, plan: &Plan, caller: &Caller, uri: &str) -> Option<String> {
+    offers.find(plan, Some(caller), uri).ok().map(|found| format!("{} {}", found.server, found.uri))
+}
+
+#[test]
+fn a_shared_address_is_the_first_ones_whom_this_caller_may_read() {
+    let plan = plan(
+        "mcp_servers: [{ name: a, command: x }, { name: b, command: x }]\n\
+         agents: { guest: { tools: [b], resources: ['b:**'] } }",
+    );
+    let offers = built(
+        &plan,
+        vec![("a", listing(&[], Some(&["x://1", "x://1"]), &[])), ("b", listing(&[], Some(&["x://1", "x://2"]), &[]))],
+    );
+    let ours = "mcplan://b/x%3A%2F%2F1";
+    assert_eq!(uris(&offers), ["x://1", ours, "x://2"], "what a server lists twice is there once");
+    let guest = caller("guest", None);
+    let narrowed = offers.narrowed(&plan, &guest);
+    assert_eq!(uris(&narrowed), ["x://1", "x://2"]);
+    assert_eq!(whose(&narrowed, &plan, &guest, "x://1").as_deref(), Some("b x://1"));
+    assert_eq!(whose(&narrowed, &plan, &guest, ours).as_deref(), Some("b x://1"), "what another list called it");
+    assert_eq!(whose(&narrowed, &plan, &guest, "mcplan://a/x%3A%2F%2F1"), None);
+}
+
+#[test]
+fn a_server_of_other_workspaces_offers_nothing() {
+    let plan = plan(
+        "mcp_servers: [{ name: a, command: x, workspaces: [/work] }, { name: b, command: x, workspaces: [/work] }]",
+    );
+    let offers = built(
+        &plan,
+        vec![("a", listing(&["p"], Some(&["x://1"]), &["note://{id}"])), ("b", listing(&[], None, &["log://{id}"]))],
+    );
+    let (inside, outside) = (caller("lead", Some("/work/x")), caller("lead", None));
+    let here = offers.narrowed(&plan, &inside);
+    assert_eq!((here.prompts().len(), uris(&here), here.templates().count()), (1, vec!["x://1"], 2));
+    assert_eq!(here.unheard().len(), 1);
+    let away = offers.narrowed(&plan, &outside);
+    assert_eq!((away.prompts().len(), uris(&away).len(), away.templates().count()), (0, 0, 0));
+    assert!(away.unheard().is_empty() && matches!(away.hidden("mcp__a__p"), Some((_, Hidden::OtherWorkspace))));
+    for uri in ["x://1", "note://7", "log://7", "mcplan://a/x%3A%2F%2F1", "y://only"] {
+        assert_eq!(whose(&away, &plan, &outside, uri), None, "{uri}");
+    }
+}
+
+#[test]
+fn what_the_lock_speaks_against_is_nobodys() {
+    let plan = plan("mcp_servers: [{ name: a, command: x }]");
+    let mut said = listing(&["p", "q"], Some(&["x://1"]), &["note://{id}", "log://{id}"]);
+    said.distrusted.prompts.insert("p".to_owned(), Hidden::NotLocked);
+    said.distrusted.templates.insert("note://{id}".to_owned(), Hidden::NotLocked);
+    let offers = built(&plan, vec![("a", said.clone())]);
+    assert!(offers.prompt("mcp__a__p").is_none() && offers.prompt("mcp__a__q").is_some());
+    assert_eq!(offers.templates().count(), 1);
+    said.distrusted.resources = Some(Hidden::NotLocked);
+    let offers = built(&plan, vec![("a", said)]);
+    assert_eq!((uris(&offers).len(), offers.templates().count()), (0, 0));
+    assert_eq!(whose(&offers, &plan, &Caller::lead(), "x://1"), None);
+}
+
+#[test]
+fn another_order_of_the_same_is_no_other_list_and_another_text_is() {
+    let plan = plan("mcp_servers: [{ name: a, command: x }]");
+    let of = |uri: &str| built(&plan, vec![("a", listing(&["p"], Some(&[uri]), &["note://{id}"]))]);
+    assert!(of("x://1").same(&of("x://1")));
+    assert!(!of("x://1").same(&of("x://2")));
+    assert!(!of("x://1").same(&built(&plan, vec![("a", listing(&["p"], None, &["note://{id}"]))])));
+}
+
+proptest! {
+    #[test]
+    fn what_is_encoded_is_decoded_and_any_other_text_is_no_panic(text in ".*", other in "[%0-9a-fA-F+é]{0,12}") {
+        let code = encoded(&text);
+        prop_assert!(code.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/'));
+        prop_assert_eq!(decoded(&code), Some(text));
+        let _any = decoded(&other);
+    }
+
+    /// Whatever servers list, each listed address leads to the server that lists it, as it lists it.
+    #[test]
+    fn each_listed_address_can_be_read(
+        lists in proptest::collection::vec(proptest::collection::vec("(x://[ab]|[ab]:%2[0f]|mcplan://[ab]/.?|mcplan://[bc]/x%3A%2F%2F[ab]|.{0,3})", 0..5), 1..4),
+    ) {
+        let names = ["a", "b", "c"];
+        let plan = plan("mcp_servers: [{ name: a, command: x }, { name: b, command: x }, { name: c, command: x }]");
+        let listings = lists.iter().zip(names).map(|(list, name)| {
+            let list: Vec<_> = list.iter().map(String::as_str).collect();
+            (name, listing(&[], Some(&list), &["x://{id}"]))
+        });
+        let offers = built(&plan, listings.collect());
+        for resource in offers.resources() {
+            let found = offers.find(&plan, Some(&Caller::lead()), &resource.uri);
+            let expected = Found { server: resource.server.clone(), uri: resource.entry.known.uri.clone() };
+            prop_assert_eq!(found.map_err(|_| ()), Ok(expected));
+        }
+        let mut addresses: Vec<_> = offers.resources().map(|resource| &resource.uri).collect();
+        addresses.sort();
+        prop_assert!(addresses.windows(2).all(|pair| pair[0] != pair[1]), "{addresses:?}");
+    }
+}
