@@ -110,7 +110,9 @@ fn prompts_are_listed_under_exposed_names_and_fetched_each_time() {
     let error = client.error("prompts/get", json!({ "name": unknown }));
     assert_eq!(error, json!({ "code": -32602, "message": format!("unknown prompt: {unknown}") }));
     let error = client.error("prompts/get", json!({}));
-    assert_eq!(error["message"], "prompts/get can't be read: missing field `name` at line 1 column 2");
+    assert_eq!(error["message"], "prompts/get can't be read: missing field `name`");
+    let error = client.error("resources/read", json!({ "name": "x://1" }));
+    assert_eq!(error["message"], "resources/read can't be read: missing field `uri`");
     client.end();
 }
 

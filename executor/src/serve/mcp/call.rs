@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::attached::Attached;
 use super::handler::{CALLS_MAX, Handler};
-use super::request::Along;
+use super::request::Params;
 use crate::core::gate::{Allowed, Asked, Call};
 use crate::core::meta::{Search, search_text, text_result};
 use crate::core::results::{self, Text};
@@ -26,16 +26,6 @@ use crate::serve::allow::allow;
 
 /// Progress notices of one call that may wait for a slow client; more are left out.
 const PROGRESS_WAITING: usize = 64;
-
-/// The parameters of `tools/call`.
-#[derive(Deserialize)]
-pub(super) struct CallParams {
-    name: String,
-    #[serde(default)]
-    arguments: Option<Map<String, Value>>,
-    #[serde(flatten)]
-    pub(super) along: Along,
-}
 
 /// Who makes a call, and how to reach them while it lasts.
 pub(super) struct Asker {
@@ -53,18 +43,17 @@ struct Made {
 }
 
 impl Handler {
-    pub(super) async fn call(&self, params: CallParams, asker: &Asker, stateless: bool) -> Result<Text, ErrorData> {
-        let arguments = params.arguments.unwrap_or_default();
-        let (meta, input) = params.along.split();
+    pub(super) async fn call(&self, params: Params, asker: &Asker, stateless: bool) -> Result<Text, ErrorData> {
+        let Params { name: tool, arguments, meta, input } = params;
         let in_flight = self.calls.try_acquire();
-        Ok(match params.name.as_str() {
+        Ok(match tool.as_str() {
             _ if in_flight.is_err() => own(text_result(&busy(), true)),
             SEARCH_TOOL if self.offers_own() => own(self.search(&arguments, stateless).await),
             CALL_TOOL if self.offers_own() => match inner_call(&arguments) {
                 Ok((tool, arguments)) => self.call_tool(Made { tool, arguments, meta, input }, asker).await?,
                 Err(wrong) => own(text_result(&wrong, true)),
             },
-            _ => self.call_tool(Made { tool: params.name, arguments, meta, input }, asker).await?,
+            _ => self.call_tool(Made { tool, arguments, meta, input }, asker).await?,
         })
     }
 

@@ -4,38 +4,19 @@ use std::sync::Arc;
 
 use rmcp::ErrorData;
 use rmcp::model::ErrorCode;
-use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::attached::Attached;
 use super::call::{Asker, passed};
 use super::handler::{CALLS_MAX, Handler};
 use super::listing::{Kind, digest, locked};
-use super::request::Along;
+use super::request::Params;
 use crate::core::gate::{Asked, Denied, gate_read};
 use crate::core::results::Text;
 use crate::core::snapshot::Snapshot;
 use crate::runtime::connection::{CallError as ConnectionError, Client};
 use crate::runtime::executor::CallError;
 use crate::serve::allow::{allow_prompt, decided};
-
-/// The parameters of `prompts/get`.
-#[derive(Deserialize)]
-pub(super) struct GetParams {
-    name: String,
-    #[serde(default)]
-    arguments: Option<Map<String, Value>>,
-    #[serde(flatten)]
-    pub(super) along: Along,
-}
-
-/// The parameters of `resources/read`.
-#[derive(Deserialize)]
-pub(super) struct ReadParams {
-    uri: String,
-    #[serde(flatten)]
-    pub(super) along: Along,
-}
 
 /// The texts of the prompts that are listed.
 fn prompts(snapshot: &Snapshot) -> Vec<Arc<str>> {
@@ -86,21 +67,20 @@ impl Handler {
         snapshot
     }
 
-    pub(super) async fn get_prompt(&self, params: GetParams, asker: &Asker) -> Result<Text, ErrorData> {
+    pub(super) async fn get_prompt(&self, params: Params, asker: &Asker) -> Result<Text, ErrorData> {
         let _in_flight = self.calls.try_acquire().map_err(|_| busy())?;
-        let (meta, input) = params.along.split();
+        let Params { name, arguments, meta, input } = params;
         let client = self.client_of(&meta, asker);
-        let (name, arguments) = (params.name, params.arguments.unwrap_or_default());
         let asked = Asked { name, arguments, meta: passed(meta), input };
         let allowed = allow_prompt(&self.executor, asked, |snapshot| self.session().sees(snapshot)).await;
         self.executor.invoke(&allowed.map_err(refused)?, client).await.map_err(failed)
     }
 
-    pub(super) async fn read_resource(&self, params: ReadParams, asker: &Asker) -> Result<Text, ErrorData> {
+    pub(super) async fn read_resource(&self, params: Params, asker: &Asker) -> Result<Text, ErrorData> {
         let _in_flight = self.calls.try_acquire().map_err(|_| busy())?;
-        let (meta, input) = params.along.split();
+        let Params { name, arguments: _, meta, input } = params;
         let client = self.client_of(&meta, asker);
-        let asked = Asked { name: params.uri, arguments: Map::new(), meta: passed(meta), input };
+        let asked = Asked { name, arguments: Map::new(), meta: passed(meta), input };
         let caller = self.session().caller().clone();
         let decide = |snapshot: &Snapshot| gate_read(&snapshot.plan, &snapshot.catalog, &caller, asked.clone());
         let known = async {

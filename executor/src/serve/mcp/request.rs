@@ -6,9 +6,8 @@ use rmcp::ErrorData;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::call::{Asker, CallParams};
+use super::call::Asker;
 use super::handler::Handler;
-use super::offers::{GetParams, ReadParams};
 use crate::core::era;
 use crate::core::results::Text;
 
@@ -29,13 +28,13 @@ const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// A request, read.
 pub(super) enum Request {
-    Call(Box<CallParams>),
+    Call(Box<Params>),
     Tools(ListParams),
     Prompts(ListParams),
-    Get(Box<GetParams>),
+    Get(Box<Params>),
     Resources(ListParams),
     Templates(ListParams),
-    Read(Box<ReadParams>),
+    Read(Box<Params>),
 }
 
 #[derive(Deserialize)]
@@ -44,25 +43,37 @@ pub(super) struct ListParams {
     cursor: Option<String>,
 }
 
-/// What any request but a list may have beside what it asks for.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Along {
-    #[serde(default, rename = "_meta")]
-    pub(super) meta: Option<Map<String, Value>>,
+/// The parameters of any request but a list.
+pub(super) struct Params {
+    /// A tool's or a prompt's name, or a resource's URI.
+    pub(super) name: String,
+    pub(super) arguments: Map<String, Value>,
+    pub(super) meta: Map<String, Value>,
     /// Answers to what a server asked in place of a result, and what it wants to see again: its own business.
-    #[serde(default)]
-    input_responses: Option<Value>,
-    #[serde(default)]
-    request_state: Option<Value>,
+    pub(super) input: Map<String, Value>,
 }
 
-impl Along {
-    /// Takes the `_meta`, and the parameters that only the server understands.
-    pub(super) fn split(self) -> (Map<String, Value>, Map<String, Value>) {
-        let input = [("inputResponses", self.input_responses), ("requestState", self.request_state)];
+impl Params {
+    /// Reads them; `by` is the parameter that says what is asked for.
+    fn read<'de, D: Deserializer<'de>>(params: D, by: &'static str) -> Result<Box<Self>, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Written {
+            name: Option<String>,
+            uri: Option<String>,
+            arguments: Option<Map<String, Value>>,
+            #[serde(rename = "_meta")]
+            meta: Option<Map<String, Value>>,
+            input_responses: Option<Value>,
+            request_state: Option<Value>,
+        }
+        let Written { name, uri, arguments, meta, input_responses, request_state } = Written::deserialize(params)?;
+        let name = if by == "uri" { uri } else { name };
+        let name = name.ok_or_else(|| serde::de::Error::missing_field(by))?;
+        let input = [("inputResponses", input_responses), ("requestState", request_state)];
         let input = input.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect();
-        (self.meta.unwrap_or_default(), input)
+        let (arguments, meta) = (arguments.unwrap_or_default(), meta.unwrap_or_default());
+        Ok(Box::new(Self { name, arguments, meta, input }))
     }
 }
 
@@ -70,13 +81,13 @@ impl Request {
     /// Reads the parameters of a request; nothing for a method that isn't one of [`METHODS`].
     pub(super) fn read<'de, D: Deserializer<'de>>(method: &str, params: D) -> Result<Option<Self>, D::Error> {
         Ok(Some(match method {
-            "tools/call" => Self::Call(Deserialize::deserialize(params)?),
+            "tools/call" => Self::Call(Params::read(params, "name")?),
             "tools/list" => Self::Tools(Deserialize::deserialize(params)?),
             "prompts/list" => Self::Prompts(Deserialize::deserialize(params)?),
-            "prompts/get" => Self::Get(Deserialize::deserialize(params)?),
+            "prompts/get" => Self::Get(Params::read(params, "name")?),
             "resources/list" => Self::Resources(Deserialize::deserialize(params)?),
             "resources/templates/list" => Self::Templates(Deserialize::deserialize(params)?),
-            "resources/read" => Self::Read(Deserialize::deserialize(params)?),
+            "resources/read" => Self::Read(Params::read(params, "uri")?),
             _ => return Ok(None),
         }))
     }
@@ -84,9 +95,7 @@ impl Request {
     /// Puts back the `_meta` that rmcp took out of the parameters.
     pub(super) fn set_meta(&mut self, meta: Map<String, Value>) {
         match self {
-            Self::Call(params) => params.along.meta = Some(meta),
-            Self::Get(params) => params.along.meta = Some(meta),
-            Self::Read(params) => params.along.meta = Some(meta),
+            Self::Call(params) | Self::Get(params) | Self::Read(params) => params.meta = meta,
             Self::Tools(_) | Self::Prompts(_) | Self::Resources(_) | Self::Templates(_) => {}
         }
     }
