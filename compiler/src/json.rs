@@ -274,7 +274,8 @@ fn write_canonical<'a>(
                 members.push((key, from..out.len()));
                 token = match tokens.next().ok_or(Unreadable)? {
                     "," => tokens.next().ok_or(Unreadable)?,
-                    other => other,
+                    "}" => "}",
+                    _ => return Err(Unreadable),
                 };
             }
             if !members.is_sorted_by(|(one, _), (next, _)| one < next) {
@@ -300,7 +301,8 @@ fn write_canonical<'a>(
                 write_canonical(token, tokens, depth + 1, out)?;
                 token = match tokens.next().ok_or(Unreadable)? {
                     "," => tokens.next().ok_or(Unreadable)?,
-                    other => other,
+                    "]" => "]",
+                    _ => return Err(Unreadable),
                 };
             }
             out.push(']');

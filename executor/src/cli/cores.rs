@@ -16,7 +16,8 @@ pub(super) fn on_all_cores(count: usize, job: &(dyn Fn(usize) + Sync)) {
     let others = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX) - 1;
     thread::scope(|scope| {
         for _ in 0..others {
-            scope.spawn(some);
+            // Where no thread can be had, this one does it all.
+            let _none = thread::Builder::new().spawn_scoped(scope, some);
         }
         some();
     });

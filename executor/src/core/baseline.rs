@@ -52,6 +52,7 @@ impl Baseline {
             prompts: verdict.prompts().map(|(prompt, reason)| (prompt.to_owned(), why(reason))).collect(),
             templates: verdict.resource_templates().map(|(uri, reason)| (uri.to_owned(), why(reason))).collect(),
             resources: None,
+            all: None,
         };
         if self.only_locked {
             let (mut tools, mut prompts, mut templates) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
@@ -86,7 +87,8 @@ impl Baseline {
                 tools: all(said.tools.iter().map(|tool| &tool.known.name).collect()),
                 prompts: all(said.prompts.iter().map(|prompt| &prompt.known.name).collect()),
                 templates: all(said.resource_templates.iter().map(|template| &template.known.uri_template).collect()),
-                resources: Some(Hidden::Refused(why.clone())),
+                resources: None,
+                all: Some(Hidden::Refused(why.clone())),
             };
         }
         Judgement { hidden, verdict, changes }

@@ -49,8 +49,10 @@ pub struct Distrusted {
     pub prompts: BTreeMap<String, Hidden>,
     /// Resource templates, by their URI templates.
     pub templates: BTreeMap<String, Hidden>,
-    /// All its resources.
+    /// Its resources, but for those of templates.
     pub resources: Option<Hidden>,
+    /// Everything of it, whatever it is.
+    pub all: Option<Hidden>,
 }
 
 impl From<&LockedServer> for Listing {
@@ -79,6 +81,18 @@ impl Listing {
     /// The names of all tools, kept or not, as the server calls them.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tools.iter().map(|tool| tool.known.name.as_str()).chain(self.names_only.iter().map(String::as_str))
+    }
+
+    /// The same with the tools of another one, as what it says of its own isn't known.
+    #[must_use]
+    pub fn with_tools_of(self, known: Self) -> Self {
+        let mut distrusted = self.distrusted;
+        distrusted.tools = match &distrusted.all {
+            Some(why) => known.tools.iter().map(|tool| (tool.known.name.clone(), why.clone())).collect(),
+            None => known.distrusted.tools,
+        };
+        let Self { tools, names_only, .. } = known;
+        Self { tools, names_only, distrusted, ..self }
     }
 
     /// What a server said, with nothing to hold it against but what was known of it `before`.

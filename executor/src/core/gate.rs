@@ -225,7 +225,7 @@ pub fn gate_read(plan: &Plan, catalog: &Catalog, caller: &Caller, asked: Asked) 
         })),
         Err(why) => {
             let reason = why.map_or(Reason::Unknown, |(server, why)| Reason::Hidden(server, why));
-            Err(Denied { kind: Kind::Resource, name: shown(&asked.name), reason })
+            Err(Denied { kind: Kind::Resource, name: shown(&asked.name, NAME_SHOWN), reason })
         }
     }
 }
@@ -265,7 +265,8 @@ impl Gated for Invoke {
     }
 
     fn may_go_on(&self, plan: &Plan) -> bool {
-        judged(plan, None, &Operation::Invoke { server: &self.server, prompt: &self.prompt }).is_ok()
+        let operation = Operation::Invoke { server: &self.server, prompt: &self.prompt };
+        plan.server(self.server.as_str()).is_none() || judged(plan, None, &operation).is_ok()
     }
 }
 
@@ -277,16 +278,19 @@ impl Gated for Read {
     fn still_allowed(&self, plan: &Plan, catalog: &Catalog) -> Result<(), Denied> {
         let denied = |why| {
             let reason = Reason::Hidden(self.server.clone(), why);
-            Denied { kind: Kind::Resource, name: shown(&self.asked), reason }
+            Denied { kind: Kind::Resource, name: shown(&self.asked, NAME_SHOWN), reason }
         };
-        if let Some(why) = catalog.offers().distrusted(&self.server) {
-            return Err(denied(why.clone()));
+        catalog.offers().trusts(&self.server, &self.uri).map_err(|why| denied(why.clone()))?;
+        match readable(plan, None, &self.server, &self.uri) {
+            Ok(uri) if uri == self.uri => Ok(()),
+            // It was asked for before there were rules that look at another form of it.
+            Ok(_) => Err(denied(Hidden::OddUri)),
+            Err(why) => Err(denied(why)),
         }
-        readable(plan, None, &self.server, &self.uri).map(drop).map_err(denied)
     }
 
     fn may_go_on(&self, plan: &Plan) -> bool {
-        readable(plan, None, &self.server, &self.uri).is_ok()
+        plan.server(self.server.as_str()).is_none() || readable(plan, None, &self.server, &self.uri).is_ok()
     }
 }
 
@@ -300,16 +304,16 @@ fn no_prompt(catalog: &Catalog, name: &str) -> Denied {
 
 fn hidden(kind: Kind, name: &str, hidden: Option<(&ServerName, &Hidden)>) -> Denied {
     let reason = hidden.map_or(Reason::Unknown, |(server, why)| Reason::Hidden(server.clone(), why.clone()));
-    Denied { kind, name: shown(name), reason }
+    Denied { kind, name: shown(name, NAME_SHOWN), reason }
 }
 
-/// A name from outside as messages and logs show it.
-fn shown(name: &str) -> String {
+/// A name from outside as messages and logs show it, so many characters of it.
+pub fn shown(name: &str, most: usize) -> String {
     let mut shown = String::new();
-    for c in name.chars().take(NAME_SHOWN) {
+    for c in name.chars().take(most) {
         if c.is_control() { shown.extend(c.escape_default()) } else { shown.push(c) }
     }
-    if name.chars().nth(NAME_SHOWN).is_some() {
+    if name.chars().nth(most).is_some() {
         shown.push('…');
     }
     shown

@@ -11,7 +11,7 @@ use mcplan_compiler::plan::{ExposedName, NameTable, Operation, Plan, Server, Ver
 
 use super::caller::Caller;
 use super::catalog::{Hidden, Listing, judged};
-use super::uri_template::gives;
+use super::uri_template::{Looks, UriTemplate};
 
 /// What an address of ours begins with, for a resource whose own address another server has too.
 const OURS: &str = "mcplan://";
@@ -47,8 +47,20 @@ pub struct Template {
     pub server: ServerName,
     /// What the server said of them.
     pub entry: Arc<Entry<observed::ResourceTemplate>>,
+    /// Which addresses; `None` for one that gives none.
+    pattern: Option<Arc<UriTemplate>>,
     /// Whether it may be listed too.
     is_listed: bool,
+}
+
+/// What of a server's resources the lock speaks against.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Distrust {
+    all: Option<Hidden>,
+    /// Those of these templates.
+    templates: Vec<(UriTemplate, Hidden)>,
+    /// Those of no template.
+    others: Option<Hidden>,
 }
 
 /// Every prompt, resource and template of every server: config order of servers, then name; resources as their server
@@ -63,8 +75,8 @@ pub struct Offers {
     providers: Vec<ServerName>,
     /// Those of them whose resources aren't known yet.
     unheard: Vec<ServerName>,
-    /// The servers whose resources the lock speaks against.
-    distrusted: BTreeMap<ServerName, Hidden>,
+    /// The servers of whose resources the lock speaks against some.
+    distrusted: BTreeMap<ServerName, Arc<Distrust>>,
 }
 
 /// What an address leads to.
@@ -100,7 +112,9 @@ impl Offers {
 
     fn add_prompts(&mut self, plan: &Plan, server: &Server, listing: &Listing, names: &NameTable) {
         let first = self.prompts.len();
-        for entry in &listing.prompts {
+        let mut seen = BTreeSet::new();
+        // Of two with one name the first is kept, as of tools.
+        for entry in listing.prompts.iter().filter(|entry| seen.insert(&*entry.known.name)) {
             let prompt = entry.known.name.as_str();
             let Some(exposed) = names.exposed(&server.name, prompt).cloned() else { continue };
             let distrusted = listing.distrusted.prompts.get(prompt).cloned().map_or(Ok(()), Err);
@@ -115,10 +129,6 @@ impl Offers {
 
     fn add_resources(&mut self, plan: &Plan, server: &Server, listing: &Listing) {
         let name = &server.name;
-        if let Some(why) = &listing.distrusted.resources {
-            self.distrusted.insert(name.clone(), why.clone());
-            return;
-        }
         let resources = listing.resources.as_deref();
         if resources.is_none_or(|resources| !resources.is_empty()) || !listing.templates.is_empty() {
             self.providers.push(name.clone());
@@ -126,20 +136,34 @@ impl Offers {
         if resources.is_none() {
             self.unheard.push(name.clone());
         }
+        let read = |uri: &String, why: &Hidden| Some((UriTemplate::read(uri)?, why.clone()));
+        let distrust = Distrust {
+            all: listing.distrusted.all.clone(),
+            templates: listing.distrusted.templates.iter().filter_map(|(uri, why)| read(uri, why)).collect(),
+            others: listing.distrusted.resources.clone(),
+        };
+        let is_trusted = distrust == Distrust::default();
+        let (no_resources, nothing) = (distrust.others.is_some() || distrust.all.is_some(), distrust.all.is_some());
+        if !is_trusted {
+            self.distrusted.insert(name.clone(), Arc::new(distrust));
+        }
         let is_listed = judged(plan, None, &Operation::List { server: name }).is_ok();
         let mut seen = BTreeSet::new();
-        for entry in resources.unwrap_or_default() {
+        for entry in resources.unwrap_or_default().iter().filter(|_| !no_resources) {
             let uri = &entry.known.uri;
             if seen.insert(uri) && readable(plan, None, name, uri).is_ok() {
                 let (uri, entry) = (uri.clone(), entry.clone());
                 self.resources.push(Resource { server: name.clone(), uri, entry, is_listed });
             }
         }
-        let trusted = |template: &&Arc<Entry<observed::ResourceTemplate>>| {
-            !listing.distrusted.templates.contains_key(&template.known.uri_template)
-        };
-        let template = |entry: &Arc<_>| Template { server: name.clone(), entry: Arc::clone(entry), is_listed };
-        self.templates.extend(listing.templates.iter().filter(trusted).map(template));
+        let mut seen = BTreeSet::new();
+        for entry in listing.templates.iter().filter(|_| !nothing) {
+            let uri = &entry.known.uri_template;
+            if seen.insert(uri) && !listing.distrusted.templates.contains_key(uri) {
+                let pattern = UriTemplate::read(uri).map(Arc::new);
+                self.templates.push(Template { server: name.clone(), entry: entry.clone(), pattern, is_listed });
+            }
+        }
     }
 
     /// What one caller has of it.
@@ -211,9 +235,28 @@ impl Offers {
         self.templates.iter().filter(|template| template.is_listed)
     }
 
-    /// Why nothing of a server is read, when the lock speaks against all of it.
-    pub fn distrusted(&self, server: &ServerName) -> Option<&Hidden> {
-        self.distrusted.get(server)
+    /// Whether the lock lets an address of a server's be read, as the server is asked for it.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn trusts(&self, server: &ServerName, uri: &str) -> Result<(), &Hidden> {
+        let Some(distrust) = self.distrusted.get(server) else { return Ok(()) };
+        if let Some(why) = &distrust.all {
+            return Err(why);
+        }
+        let mut looks = Looks::default();
+        if let Some((_, why)) = distrust.templates.iter().find(|(template, _)| template.gives(uri, &mut looks)) {
+            return Err(why);
+        }
+        let Some(why) = &distrust.others else { return Ok(()) };
+        let own = self.templates.iter().filter(|template| template.server == *server);
+        let is_given = own.flat_map(|template| &template.pattern).any(|pattern| pattern.gives(uri, &mut looks));
+        if is_given { Ok(()) } else { Err(why) }
+    }
+
+    /// Whether a resource is known by that address.
+    pub fn lists(&self, uri: &str) -> bool {
+        self.resources.iter().any(|resource| resource.uri == uri)
     }
 
     /// The servers that have resources, and which ones isn't known yet.
@@ -227,27 +270,34 @@ impl Offers {
     /// # Errors
     /// Nothing, when no server can have it; who has it and why it may not be read otherwise.
     pub fn find(&self, plan: &Plan, caller: Option<&Caller>, uri: &str) -> Result<Found, Option<(ServerName, Hidden)>> {
-        if let Some(resource) = self.resources.iter().find(|resource| resource.uri == uri) {
-            return Ok(Found { server: resource.server.clone(), uri: resource.entry.known.uri.clone() });
-        }
-        let named = uri.strip_prefix(OURS).and_then(|rest| rest.split_once('/'));
-        if let Some((server, encoded)) = named {
-            let server = self.providers.iter().find(|name| name.as_str() == server).ok_or(None)?;
-            let uri = decoded(encoded).ok_or(None)?;
-            return readable(plan, caller, server, &uri)
+        let asked = |server: &ServerName, uri: &str| {
+            self.trusts(server, uri)
+                .map_err(Clone::clone)
+                .and_then(|()| readable(plan, caller, server, uri))
                 .map(|uri| Found { server: server.clone(), uri })
-                .map_err(|why| Some((server.clone(), why)));
+                .map_err(|why| Some((server.clone(), why)))
+        };
+        if let Some(resource) = self.resources.iter().find(|resource| resource.uri == uri) {
+            return asked(&resource.server, &resource.entry.known.uri);
         }
-        let given = self.templates.iter().filter(|template| gives(&template.entry.known.uri_template, uri));
+        if let Some((server, encoded)) = uri.strip_prefix(OURS).and_then(|rest| rest.split_once('/')) {
+            let server = self.providers.iter().find(|name| name.as_str() == server).ok_or(None)?;
+            return asked(server, &decoded(encoded).ok_or(None)?);
+        }
+        let mut looks = Looks::default();
+        let given = self
+            .templates
+            .iter()
+            .filter(|template| template.pattern.as_ref().is_some_and(|pattern| pattern.gives(uri, &mut looks)));
         let only = match &self.providers[..] {
             [only] => Some(only),
             _ => None,
         };
         let mut denied = None;
         for server in given.map(|template| &template.server).chain(only) {
-            match readable(plan, caller, server, uri) {
-                Ok(uri) => return Ok(Found { server: server.clone(), uri }),
-                Err(why) => drop(denied.get_or_insert_with(|| (server.clone(), why))),
+            match asked(server, uri) {
+                Ok(found) => return Ok(found),
+                Err(why) => denied = denied.or(why),
             }
         }
         Err(denied)

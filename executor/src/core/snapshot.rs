@@ -32,6 +32,8 @@ pub struct Health {
     pub attempts: u32,
     /// Whether its tools are known, or it was tried once and failed.
     pub settled: bool,
+    /// Whether it was ready or failed once.
+    pub tried: bool,
     /// Whether it announces changes of its lists too often to follow each.
     pub unstable: bool,
     /// Whether another instance of it is being connected, to take this one's place.
@@ -119,13 +121,11 @@ impl Snapshot {
         self.plan.servers.iter().filter(waits)
     }
 
-    /// The servers that are being connected and have resources, of which the lock can't know which.
+    /// The servers that have resources and were never connected, so that nobody can know which.
     pub fn unheard(&self) -> impl Iterator<Item = &Server> {
         let unheard = self.catalog.offers().unheard().iter();
         unheard.filter_map(|name| {
-            let is_coming =
-                |health: &Health| matches!(health.state, State::Configured(Rest::Starting) | State::Connecting { .. });
-            self.health.get(name).filter(|health| is_coming(health))?;
+            self.health.get(name).filter(|health| !health.tried)?;
             self.plan.server(name.as_str())
         })
     }

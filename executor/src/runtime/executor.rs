@@ -14,8 +14,9 @@ use super::program::Program;
 use super::server::Until;
 use super::supervisor::{Message, Reloaded, Supervisor};
 use super::view::View;
-use crate::core::gate::{Allowed, Call, Denied, Gated, Invoke, Read};
+use crate::core::gate::{Allowed, Call, Denied, Gated, Invoke, Read, shown};
 use crate::core::results::{self, Cap, Text};
+use crate::core::snapshot::Snapshot;
 use crate::core::written::Written;
 use crate::event::Event;
 
@@ -23,6 +24,9 @@ use crate::event::Event;
 pub const SHUTDOWN: Duration = Duration::from_secs(5);
 /// The part of it that is left for killing whatever outlived its server.
 pub const SWEEP: Duration = Duration::from_millis(500);
+
+/// Most of an address that the event of its reading repeats, in characters.
+const URI_TOLD: usize = 1024;
 
 /// A running plan. Clones are handles to the same one.
 #[derive(Clone, Debug)]
@@ -112,16 +116,22 @@ impl Executor {
             if enough(view) {
                 return None;
             }
-            view.want_unsettled();
+            view.want(view.snapshot.unsettled());
             longest(view.snapshot.unsettled())
         })
         .await;
     }
 
-    /// Waits until the resources are known of each server that is being connected, if the lock says that it has some; for
-    /// each at most its `timeout_seconds` from now.
-    pub async fn heard(&self) {
-        self.wait(|view| longest(view.snapshot.unheard())).await;
+    /// Waits until the resources are known of each server that has some and was never connected, or it was tried and
+    /// failed; for each at most its `timeout_seconds` from now. A lazy one is connected for it. `sees` narrows a moment to
+    /// whoever waits.
+    pub async fn heard(&self, sees: impl Fn(&Arc<Snapshot>) -> Arc<Snapshot>) {
+        self.wait(|view| {
+            let seen = sees(&view.snapshot);
+            view.want(seen.unheard());
+            longest(seen.unheard())
+        })
+        .await;
     }
 
     /// Waits as long as `more` says that it takes no longer than so many seconds from the beginning, of each view anew.
@@ -196,7 +206,7 @@ impl Executor {
         let result = self.within_plan(resource.get(), client, make).await?;
         let Read { server, uri, .. } = resource.get();
         let (chars, latency_ms) = (result.get().chars().count(), began.elapsed().as_millis() as u64);
-        Event::ResourceRead { server: server.clone(), uri: uri.clone(), chars, latency_ms }.log();
+        Event::ResourceRead { server: server.clone(), uri: shown(uri, URI_TOLD), chars, latency_ms }.log();
         Ok(result)
     }
 

@@ -169,21 +169,24 @@ impl Seat {
     /// was listed before. Gives what a person should hear of it, each thing once.
     pub(super) fn refresh(&mut self, program: &Program) -> Vec<Event> {
         let name = self.current.server.clone();
-        let said = self.current.observed.clone().filter(|observed| observed.tools_unknown.is_none());
         let before = self.listing.as_ref();
-        let (listing, told) = match (said, program.plan.server(name.as_str()), &program.baseline) {
-            (Some(said), Some(server), _) => {
+        let locked = || program.baseline.as_ref()?.server(&program.plan, &name).map(Listing::from);
+        let (listing, told) = match (self.current.observed.clone(), program.plan.server(name.as_str())) {
+            (Some(said), Some(server)) => {
                 let is_known = self.as_locked.as_ref().is_some_and(|(of, _)| Arc::ptr_eq(of, &said));
                 if !is_known {
                     self.as_locked = Some((said.clone(), program.as_locked(&said)));
                 }
                 let as_locked = self.as_locked.as_ref().map_or(&*said, |(_, as_locked)| as_locked);
                 let heard = program.hear(server, &said, as_locked, before);
-                (Some(heard.listing), heard.told)
+                let listing = match said.tools_unknown {
+                    // Of the other kinds all the same it counts what it says.
+                    Some(_) => heard.listing.with_tools_of(locked().or_else(|| before.cloned()).unwrap_or_default()),
+                    None => heard.listing,
+                };
+                (Some(listing), heard.told)
             }
-            (None, Some(_), Some(baseline)) => {
-                (baseline.server(&program.plan, &name).map(Listing::from), self.told.clone())
-            }
+            (None, Some(_)) => (locked(), self.told.clone()),
             _ => (None, self.told.clone()),
         };
         self.listing = listing.or_else(|| self.listing.take());
@@ -233,6 +236,7 @@ impl Seat {
             unstable: current.unstable,
             replacing: self.next.is_some(),
             settled: self.is_settled(),
+            tried: current.tried,
             quarantined,
             refused,
             drift,

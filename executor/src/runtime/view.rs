@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mcplan_compiler::name::ServerName;
+use mcplan_compiler::plan::Server;
 use tokio::sync::mpsc;
 
 use super::connection::Connection;
@@ -28,9 +29,9 @@ impl View {
         self.links.get(server).map(|link| link.tail.last(count)).unwrap_or_default()
     }
 
-    /// Has the lazy servers connected of which nothing is known.
-    pub(super) fn want_unsettled(&self) {
-        for server in self.snapshot.unsettled() {
+    /// Has lazy servers connected of which something isn't known that can't wait for a call.
+    pub(super) fn want<'a>(&self, servers: impl Iterator<Item = &'a Server>) {
+        for server in servers {
             if let Some(link) = self.links.get(&server.name).filter(|link| link.wakes) {
                 link.bell.want();
             }

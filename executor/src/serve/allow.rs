@@ -48,7 +48,7 @@ pub(super) async fn allow_prompt(
 ///
 /// # Errors
 /// When it may not be done, which is logged.
-pub(super) async fn decided<T>(
+async fn decided<T>(
     executor: &Executor,
     sees: impl Fn(&Arc<Snapshot>) -> Arc<Snapshot>,
     decide: impl Fn(&Snapshot) -> Result<Allowed<T>, Denied>,

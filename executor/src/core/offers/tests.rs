@@ -78,17 +78,29 @@ fn a_server_of_other_workspaces_offers_nothing() {
 
 #[test]
 fn what_the_lock_speaks_against_is_nobodys() {
-    let plan = plan("mcp_servers: [{ name: a, command: x }]");
+    let plan = plan("mcp_servers: [{ name: a, command: x }, { name: b, command: x }]");
     let mut said = listing(&["p", "q"], Some(&["x://1"]), &["note://{id}", "log://{id}"]);
     said.distrusted.prompts.insert("p".to_owned(), Hidden::NotLocked);
     said.distrusted.templates.insert("note://{id}".to_owned(), Hidden::NotLocked);
     let offers = built(&plan, vec![("a", said.clone())]);
     assert!(offers.prompt("mcp__a__p").is_none() && offers.prompt("mcp__a__q").is_some());
     assert_eq!(offers.templates().count(), 1);
+    let of = |offers: &Offers, uri: &str| whose(offers, &plan, &Caller::lead(), uri);
+    // On no route, as the only server with resources neither.
+    for uri in ["note://7", "mcplan://a/note%3A%2F%2F7"] {
+        assert_eq!(of(&offers, uri), None, "{uri}");
+    }
+    assert_eq!(of(&offers, "log://7").as_deref(), Some("a log://7"));
+    assert_eq!(of(&offers, "y://other").as_deref(), Some("a y://other"));
     said.distrusted.resources = Some(Hidden::NotLocked);
-    let offers = built(&plan, vec![("a", said)]);
-    assert_eq!((uris(&offers).len(), offers.templates().count()), (0, 0));
-    assert_eq!(whose(&offers, &plan, &Caller::lead(), "x://1"), None);
+    let offers = built(&plan, vec![("a", said.clone())]);
+    assert_eq!((uris(&offers).len(), offers.templates().count()), (0, 1));
+    assert_eq!((of(&offers, "x://1"), of(&offers, "mcplan://a/x%3A%2F%2F1")), (None, None));
+    assert_eq!(of(&offers, "log://7").as_deref(), Some("a log://7"), "what is locked is served");
+    said.distrusted.all = Some(Hidden::NotLocked);
+    let offers = built(&plan, vec![("a", said), ("b", listing(&[], Some(&["z://1"]), &[]))]);
+    assert_eq!((uris(&offers), offers.templates().count()), (vec!["z://1"], 0));
+    assert_eq!((of(&offers, "log://7"), of(&offers, "x://1")), (None, None), "nor does it become another one's");
 }
 
 #[test]

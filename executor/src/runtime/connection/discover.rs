@@ -79,8 +79,13 @@ impl Inner {
             }
             match self.list(&RESOURCES, step, warnings).await? {
                 Ok(items) => {
-                    let resources = entries::<Resource>(&items, &mut observed.quarantined);
-                    observed.resources = resources.into_iter().map(Arc::new).collect();
+                    // One warning for all of them: they are data, and may be many.
+                    let mut bad = Vec::new();
+                    observed.resources = entries::<Resource>(&items, &mut bad).into_iter().map(Arc::new).collect();
+                    if let [first, ..] = &bad[..] {
+                        let (count, reason) = (bad.len(), &first.reason);
+                        warnings.push(format!("{count} of its resources can't be used and are left out: {reason}"));
+                    }
                 }
                 Err(cause) => observed.resources_unknown = Some(cause),
             }

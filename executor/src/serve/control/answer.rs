@@ -199,6 +199,7 @@ mod tests {
             since: now,
             attempts: 2,
             settled: true,
+            tried: true,
             unstable: false,
             replacing: false,
             quarantined: quarantined

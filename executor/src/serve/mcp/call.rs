@@ -91,11 +91,10 @@ impl Handler {
     }
 
     async fn call_tool(&self, made: Made, asker: &Asker) -> Result<Text, ErrorData> {
-        let token = made.meta.get("progressToken").and_then(|token| ProgressToken::deserialize(token).ok());
+        let (progress, forwarded) = forward(&made.meta, asker.peer.clone());
         let attached = Attached::new(asker.peer.clone(), &made.meta, self.session().workspace());
         let asked = Asked { name: made.tool, arguments: made.arguments, meta: passed(made.meta), input: made.input };
         let (snapshot, allowed) = self.allow(asked).await?;
-        let (progress, forwarded) = forward(token, asker.peer.clone());
         let client = Client { progress, cancel: asker.cancel.clone(), answers: Some(Arc::new(attached)) };
         let called = self.executor.call(&allowed, client);
         let (result, ()) = tokio::join!(called, forwarded);
@@ -160,10 +159,11 @@ pub(super) fn passed(mut meta: Map<String, Value>) -> Map<String, Value> {
 }
 
 /// Where a call's progress goes: to the client under its own token, in order, as long as the call lasts.
-fn forward(
-    token: Option<ProgressToken>,
+pub(super) fn forward(
+    meta: &Map<String, Value>,
     peer: Peer<RoleServer>,
-) -> (Option<mpsc::Sender<Progress>>, impl Future<Output = ()>) {
+) -> (Option<mpsc::Sender<Progress>>, impl Future<Output = ()> + use<>) {
+    let token = meta.get("progressToken").and_then(|token| ProgressToken::deserialize(token).ok());
     let (sender, receiver) = token
         .map(|token| (token, mpsc::channel::<Progress>(PROGRESS_WAITING)))
         .map_or_else(|| (None, None), |(token, (sender, receiver))| (Some(sender), Some((token, receiver))));

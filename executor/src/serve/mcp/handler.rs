@@ -95,7 +95,7 @@ impl Handler {
         let snapshot = self.snapshot();
         match kind {
             Kind::Tools => digest(&self.session().listed(&snapshot, self.disclosure.for_client(false), true)),
-            Kind::Prompts | Kind::Resources => offers::visible(&snapshot, kind),
+            _ => digest(&offers::listed(&snapshot, kind)),
         }
     }
 
@@ -189,6 +189,7 @@ impl ServerHandler for Handler {
             (Kind::Tools, accepted.tools_list_changed),
             (Kind::Prompts, accepted.prompts_list_changed),
             (Kind::Resources, accepted.resources_list_changed),
+            (Kind::Templates, accepted.resources_list_changed),
         ];
         let wanted = wanted.into_iter().filter(|(_, wanted)| *wanted == Some(true)).map(|(kind, _)| kind);
         let mut watch = ListWatch::from_now(self, wanted);

@@ -12,30 +12,34 @@ use tokio::sync::watch;
 use super::handler::Handler;
 use crate::runtime::view::View;
 
-/// What is listed. Templates are told of with resources.
+/// What is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Tools,
     Prompts,
     Resources,
+    Templates,
 }
 
 impl Kind {
-    const ALL: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
+    /// Those of which one notice tells.
+    const TOLD: [&[Self]; 3] = [&[Self::Tools], &[Self::Prompts], &[Self::Resources, Self::Templates]];
 
     /// What tells that such a list is another one.
     pub(super) fn notice(self) -> ServerNotification {
         match self {
             Self::Tools => ServerNotification::ToolListChangedNotification(Default::default()),
             Self::Prompts => ServerNotification::PromptListChangedNotification(Default::default()),
-            Self::Resources => ServerNotification::ResourceListChangedNotification(Default::default()),
+            Self::Resources | Self::Templates => {
+                ServerNotification::ResourceListChangedNotification(Default::default())
+            }
         }
     }
 }
 
 /// Digests of the lists that a client knows; of a kind that it never listed there is none.
 #[derive(Debug, Default)]
-pub(super) struct Known([Option<String>; 3]);
+pub(super) struct Known([Option<String>; 4]);
 
 impl Known {
     pub(super) fn set(&mut self, kind: Kind, digest: String) {
@@ -64,7 +68,7 @@ pub(super) struct ListWatch {
     promotions: watch::Receiver<u64>,
     known: Arc<Mutex<Known>>,
     /// Kinds that may have changed.
-    unseen: Vec<Kind>,
+    unseen: Vec<&'static [Kind]>,
 }
 
 impl ListWatch {
@@ -89,13 +93,19 @@ impl ListWatch {
     /// more. As long as none is known, none is another one.
     pub(super) async fn changed(&mut self) -> Option<Kind> {
         loop {
-            while let Some(kind) = self.unseen.pop() {
-                if let Some(known) = &mut locked(&self.known).0[kind as usize] {
-                    let now = self.handler.visible(kind);
-                    if *known != now {
-                        *known = now;
-                        return Some(kind);
+            while let Some(kinds) = self.unseen.pop() {
+                let mut changed = None;
+                for kind in kinds {
+                    if let Some(known) = &mut locked(&self.known).0[*kind as usize] {
+                        let now = self.handler.visible(*kind);
+                        if *known != now {
+                            *known = now;
+                            changed = Some(*kind);
+                        }
                     }
+                }
+                if changed.is_some() {
+                    return changed;
                 }
             }
             tokio::select! {
@@ -103,7 +113,7 @@ impl ListWatch {
                 woken = self.promotions.changed() => woken,
             }
             .ok()?;
-            self.unseen = Kind::ALL.into_iter().rev().collect();
+            self.unseen = Kind::TOLD.into_iter().rev().collect();
         }
     }
 }

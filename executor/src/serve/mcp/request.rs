@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::call::Asker;
 use super::handler::Handler;
+use super::listing::Kind;
 use crate::core::era;
 use crate::core::results::Text;
 
@@ -113,18 +114,17 @@ impl Handler {
             Request::Tools(params) => {
                 page("tools", &self.tools(stateless, params.cursor.is_none()).await, params.cursor.as_deref())?
             }
-            Request::Prompts(params) => {
-                page("prompts", &self.prompts(params.cursor.is_none()).await, params.cursor.as_deref())?
-            }
-            Request::Resources(params) => {
-                page("resources", &self.resources(params.cursor.is_none()).await, params.cursor.as_deref())?
-            }
-            Request::Templates(params) => {
-                let listed = self.templates(params.cursor.is_none()).await;
-                page("resourceTemplates", &listed, params.cursor.as_deref())?
-            }
+            Request::Prompts(params) => self.offered("prompts", Kind::Prompts, &params).await?,
+            Request::Resources(params) => self.offered("resources", Kind::Resources, &params).await?,
+            Request::Templates(params) => self.offered("resourceTemplates", Kind::Templates, &params).await?,
         };
         Ok(if stateless { era::for_stateless(result, is_list) } else { era::for_session(result) })
+    }
+}
+
+impl Handler {
+    async fn offered(&self, key: &str, kind: Kind, params: &ListParams) -> Result<Text, ErrorData> {
+        page(key, &self.offers(kind, params.cursor.is_none()).await, params.cursor.as_deref())
     }
 }
 
