@@ -57,7 +57,7 @@ fn read(client: &mut Client, uri: &str) -> (String, String) {
 
 fn not_found(client: &mut Client, uri: &str) {
     let error = client.error("resources/read", json!({ "uri": uri }));
-    assert_eq!(error, json!({ "code": -32602, "message": format!("resource not found: {uri}") }));
+    assert_eq!(error, json!({ "code": -32002, "message": format!("resource not found: {uri}") }));
 }
 
 /// What the server `a` received of this method.
@@ -130,11 +130,12 @@ fn an_address_belongs_to_the_first_server_that_has_it() {
     );
     for (uri, server, asked) in [
         ("x://both", "a", "x://both"),
-        (other, "b", "x://both"),
+        // Under the address by which the client knows it.
+        (other, "b", other),
         ("x://b?q=1&r=ä", "b", "x://b?q=1&r=ä"),
         ("note://My Note", "a", "note://My Note"),
         ("log://var/log/x", "b", "log://var/log/x"),
-        ("mcplan://b/note%3A%2F%2F7", "b", "note://7"),
+        ("mcplan://b/note%3A%2F%2F7", "b", "mcplan://b/note%3A%2F%2F7"),
     ] {
         assert_eq!(read(&mut client, uri), (server.to_owned(), asked.to_owned()), "{uri}");
     }
@@ -292,7 +293,7 @@ fn what_isnt_as_locked_is_neither_listed_nor_fetched() {
     let other = |item: &str| format!(r#"{{{item},"description":"other words altogether"}}"#);
     let says = json!({
         "prompts": [other(r#""name":"p""#), "new"], "resources": ["x://1"],
-        "templates": [other(r#""uriTemplate":"note://{id}""#), "log://{id}"],
+        "templates": [other(r#""name":"n","uriTemplate":"note://{id}""#), "log://{id}"],
     });
     project.replace("offers", &says.to_string());
     for (args, prompts, templates, resources) in

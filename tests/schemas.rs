@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use folder::{cases, check, finish, report, written};
 use jsonschema::Validator;
 use mcplan_compiler::lock::{self, Lock};
-use mcplan_compiler::observed::{Introduction, Observed};
+use mcplan_compiler::observed::{Entry, Introduction, Observed};
 use mcplan_compiler::schema;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -79,7 +79,7 @@ fn observed() -> Observed {
             version: "1.0.0".to_owned(),
             instructions: Some("read before you write".to_owned()),
         },
-        resources: 1,
+        resources: vec![Entry::parse(r#"{"uri":"x://1","name":"one"}"#).expect("it is one").into()],
         ..Observed::default()
     };
     let tools = raw(&[

@@ -340,9 +340,8 @@ pub struct ResourceTemplate {
 pub struct Resource {
     /// Where it is, as the server writes it.
     pub uri: String,
-    /// As the server calls it.
-    #[serde(default)]
-    pub name: Option<String>,
+    /// As the server calls it. Strict clients throw the whole list away where one is missing.
+    pub name: String,
 }
 
 /// How a server introduced itself.

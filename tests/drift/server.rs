@@ -1,12 +1,12 @@
 //! A server as data: what it says, changed at a place, as it is locked and as it is found.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use mcplan_compiler::compile;
 use mcplan_compiler::lock::{Change, Context, Found, Lock, changes, make};
 use mcplan_compiler::name::ServerName;
-use mcplan_compiler::observed::{Entry, Introduction, Observed};
+use mcplan_compiler::observed::{Entry, Introduction, Observed, Resource};
 use mcplan_compiler::plan::{NameTable, Plan};
 use mcplan_compiler::source::MemorySources;
 use serde::de::DeserializeOwned;
@@ -122,7 +122,7 @@ pub(crate) fn observed(said: &Value) -> Observed {
         introduction,
         prompts: entries(&said["prompts"]),
         resource_templates: entries(&said["templates"]),
-        resources: usize::from(said["resources"] == true),
+        resources: (said["resources"] == true).then(resource).into_iter().collect(),
         ..Observed::default()
     };
     let tools = said["tools"].as_array().expect("a list");
@@ -147,4 +147,8 @@ pub(crate) fn difference(locked: &Value, found: &Value) -> Vec<Change> {
     let server = plan.server("files").expect("it is there");
     let found = Found::observed(plan, server, &observed);
     changes(&lock.catalog[&files], &found, &Context { server: &files, names: &names })
+}
+
+fn resource() -> Arc<Entry<Resource>> {
+    Arc::new(Entry::parse(r#"{"uri":"x://1","name":"one"}"#).expect("it is one"))
 }

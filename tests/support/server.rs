@@ -238,7 +238,7 @@ impl Server {
                 let items = &self.script["offers"][if key == "resourceTemplates" { "templates" } else { key }];
                 let items = items.as_array().into_iter().flatten().map(|item| match item.as_str().unwrap() {
                     text if text.starts_with('{') => text.to_owned(),
-                    name => json!({ field: name, "description": format!("is {name}") }).to_string(),
+                    name => json!({ "name": "n", field: name, "description": format!("is {name}") }).to_string(),
                 });
                 answer(&self.out, id, &format!(r#"{{"{key}":[{}]}}"#, items.collect::<Vec<_>>().join(",")));
             }

@@ -40,6 +40,17 @@ impl Agent {
         first_match(self.tools.as_deref().unwrap_or_default(), server, tool)
     }
 
+    /// Whether some address of a server's that begins with `head` is among what the agent sees and may read, as far as
+    /// that is plain to see.
+    pub fn may_read_some(&self, server: &ServerName, head: &str) -> bool {
+        let whole = format!("{server}:{head}");
+        let is_seen = self.resources.as_ref().is_none_or(|patterns| {
+            let heads = patterns.iter().map(|pattern| SlashPattern::new(pattern).head());
+            heads.into_iter().any(|own| own.starts_with(&whole) || whole.starts_with(&own))
+        });
+        is_seen && self.policy.may_read_some(server, head)
+    }
+
     /// Whether an operation is among what the agent sees; its policy is asked apart.
     pub fn sees(&self, operation: &Operation<'_>) -> bool {
         let listed = |patterns: &Option<Vec<Pattern>>, server: &ServerName, name: &str| {

@@ -138,6 +138,13 @@ impl Policy {
         }
     }
 
+    /// Whether something may be read of a server's addresses that begin with `head`, as far as that is plain to see.
+    pub fn may_read_some(&self, server: &ServerName, head: &str) -> bool {
+        let is_denied = self.deny.iter().any(|rule| rule.reads_all(server, head));
+        let is_allowed = self.default == Verdict::Allow || self.allow.iter().any(|rule| rule.may_read(server, head));
+        is_allowed && !is_denied
+    }
+
     /// The rule of `allow` that names an operation, whether it needs one or not.
     pub fn allows(&self, operation: &Operation<'_>) -> Option<&Rule> {
         self.allow.iter().find(|rule| rule.matches(operation))

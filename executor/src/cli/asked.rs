@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 
+use mcplan_compiler::diagnostic::one_line;
 use mcplan_compiler::lock::Lock;
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::observed::Observed;
@@ -62,10 +63,12 @@ fn told(name: &ServerName, result: &Result<Observed, ConnectError>) {
     if std::io::stderr().is_terminal() {
         report::note(format_args!("{name}: {} tools", observed.tools.len()));
     }
-    observed.warnings.iter().for_each(|warning| report::warning(format_args!("{name}: {warning}")));
+    // In the server's words, which must not look like a line of ours.
+    let warned = observed.warnings.iter().map(|warning| one_line(warning, 1_000));
+    warned.for_each(|warning| report::warning(format_args!("{name}: {warning}")));
     for bad in &observed.quarantined {
-        let tool = if bad.name.is_empty() { "(no name)" } else { &bad.name };
-        report::warning(format_args!("{name}: the tool {tool} is left out: {}", bad.reason));
+        let item = if bad.name.is_empty() { "(no name)".into() } else { one_line(&bad.name, 100) };
+        report::warning(format_args!("{name}: the tool {item} is left out: {}", one_line(&bad.reason, 1_000)));
     }
 }
 

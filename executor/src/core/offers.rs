@@ -14,7 +14,7 @@ use super::catalog::{Hidden, Listing, judged};
 use super::uri_template::{Looks, UriTemplate};
 
 /// What an address of ours begins with, for a resource whose own address another server has too.
-const OURS: &str = "mcplan://";
+pub const OURS: &str = "mcplan://";
 
 /// A prompt that an agent may fetch.
 #[derive(Clone, Debug)]
@@ -73,6 +73,10 @@ pub struct Offers {
     templates: Vec<Template>,
     /// The servers that have resources of any kind.
     providers: Vec<ServerName>,
+    /// Of all servers of the plan, whoever sees them, the only one that can have any.
+    only: Option<ServerName>,
+    /// Resources that are listed and may not be read, by the servers' own addresses.
+    denied: BTreeMap<String, (ServerName, Hidden)>,
     /// Those of them whose resources aren't known yet.
     unheard: Vec<ServerName>,
     /// The servers of whose resources the lock speaks against some.
@@ -91,9 +95,10 @@ pub struct Found {
 impl Offers {
     /// Puts the listings of the plan's servers together. What policy denies to everyone isn't there.
     pub fn build<L: Borrow<Listing>>(plan: &Plan, listings: &BTreeMap<ServerName, L>) -> Self {
-        let active = plan.servers.iter().filter(|server| plan.enabled && server.enabled);
+        let active: Vec<_> = plan.servers.iter().filter(|server| plan.enabled && server.enabled).collect();
         let listed: Vec<(&Server, &Listing)> =
-            active.filter_map(|server| Some((server, listings.get(&server.name)?.borrow()))).collect();
+            active.iter().filter_map(|server| Some((*server, listings.get(&server.name)?.borrow()))).collect();
+        let silent = active.len() - listed.len();
         let names = listed.iter().flat_map(|(server, listing)| {
             listing.prompts.iter().map(move |prompt| (&server.name, prompt.known.name.as_str()))
         });
@@ -106,6 +111,11 @@ impl Offers {
             offers.add_prompts(plan, server, listing, &names);
             offers.add_resources(plan, server, listing);
         }
+        offers.only = match &offers.providers[..] {
+            // Of one that hasn't spoken nobody knows.
+            [only] if silent == 0 => Some(only.clone()),
+            _ => None,
+        };
         offers.address();
         offers
     }
@@ -114,7 +124,8 @@ impl Offers {
         let first = self.prompts.len();
         let mut seen = BTreeSet::new();
         // Of two with one name the first is kept, as of tools.
-        for entry in listing.prompts.iter().filter(|entry| seen.insert(&*entry.known.name)) {
+        let named = listing.prompts.iter().filter(|entry| !entry.known.name.is_empty());
+        for entry in named.filter(|entry| seen.insert(&*entry.known.name)) {
             let prompt = entry.known.name.as_str();
             let Some(exposed) = names.exposed(&server.name, prompt).cloned() else { continue };
             let distrusted = listing.distrusted.prompts.get(prompt).cloned().map_or(Ok(()), Err);
@@ -151,16 +162,27 @@ impl Offers {
         let mut seen = BTreeSet::new();
         for entry in resources.unwrap_or_default().iter().filter(|_| !no_resources) {
             let uri = &entry.known.uri;
-            if seen.insert(uri) && readable(plan, None, name, uri).is_ok() {
-                let (uri, entry) = (uri.clone(), entry.clone());
-                self.resources.push(Resource { server: name.clone(), uri, entry, is_listed });
+            if !seen.insert(uri) {
+                continue;
+            }
+            match readable(plan, None, name, uri) {
+                Ok(_) => {
+                    let (uri, entry) = (uri.clone(), entry.clone());
+                    self.resources.push(Resource { server: name.clone(), uri, entry, is_listed });
+                }
+                Err(why) => drop(self.denied.insert(uri.clone(), (name.clone(), why))),
             }
         }
         let mut seen = BTreeSet::new();
         for entry in listing.templates.iter().filter(|_| !nothing) {
             let uri = &entry.known.uri_template;
-            if seen.insert(uri) && !listing.distrusted.templates.contains_key(uri) {
+            // What begins as ours do leads to whom it names.
+            let is_out = uri.starts_with(OURS) || listing.distrusted.templates.contains_key(uri);
+            if seen.insert(uri) && !is_out {
                 let pattern = UriTemplate::read(uri).map(Arc::new);
+                let head = pattern.as_ref().map_or(uri.as_str(), |pattern| pattern.head());
+                // Strict clients throw the whole list away where a name is missing.
+                let is_listed = is_listed && entry.known.name.is_some() && plan.policy.may_read_some(name, head);
                 self.templates.push(Template { server: name.clone(), entry: entry.clone(), pattern, is_listed });
             }
         }
@@ -182,16 +204,23 @@ impl Offers {
             self.providers.iter().map(|name| (name, may(&Operation::List { server: name }).is_ok())).collect();
         let lists = |name: &ServerName| lists.get(name).copied().unwrap_or(false);
         for resource in &self.resources {
-            if readable(plan, Some(caller), &resource.server, &resource.entry.known.uri).is_ok() {
-                let (uri, is_listed) =
-                    (resource.entry.known.uri.clone(), resource.is_listed && lists(&resource.server));
-                narrowed.resources.push(Resource { uri, is_listed, ..resource.clone() });
+            let uri = resource.entry.known.uri.clone();
+            match readable(plan, Some(caller), &resource.server, &uri) {
+                Ok(_) => {
+                    let is_listed = resource.is_listed && lists(&resource.server);
+                    narrowed.resources.push(Resource { uri, is_listed, ..resource.clone() });
+                }
+                Err(why) => drop(narrowed.denied.insert(uri, (resource.server.clone(), why))),
             }
         }
+        let agent = plan.agents.get(&caller.agent);
         for template in self.templates.iter().filter(|template| here(&template.server)) {
-            let is_listed = template.is_listed && lists(&template.server);
+            let head = template.pattern.as_ref().map_or("", |pattern| pattern.head());
+            let some = agent.is_some_and(|agent| agent.may_read_some(&template.server, head));
+            let is_listed = template.is_listed && lists(&template.server) && some;
             narrowed.templates.push(Template { is_listed, ..template.clone() });
         }
+        narrowed.only = self.only.clone().filter(|name| here(name));
         narrowed.providers = self.providers.iter().filter(|name| here(name)).cloned().collect();
         narrowed.unheard = self.unheard.iter().filter(|name| here(name)).cloned().collect();
         narrowed.address();
@@ -289,12 +318,8 @@ impl Offers {
             .templates
             .iter()
             .filter(|template| template.pattern.as_ref().is_some_and(|pattern| pattern.gives(uri, &mut looks)));
-        let only = match &self.providers[..] {
-            [only] => Some(only),
-            _ => None,
-        };
-        let mut denied = None;
-        for server in given.map(|template| &template.server).chain(only) {
+        let mut denied = self.denied.get(uri).cloned();
+        for server in given.map(|template| &template.server).chain(&self.only) {
             match asked(server, uri) {
                 Ok(found) => return Ok(found),
                 Err(why) => denied = denied.or(why),
@@ -314,8 +339,8 @@ impl Offers {
         (self.prompts.len(), self.resources.len(), self.templates.len())
             == (other.prompts.len(), other.resources.len(), other.templates.len())
             && self.hidden == other.hidden
-            && (&self.providers, &self.unheard) == (&other.providers, &other.unheard)
-            && self.distrusted == other.distrusted
+            && (&self.providers, &self.unheard, &self.only) == (&other.providers, &other.unheard, &other.only)
+            && (&self.distrusted, &self.denied) == (&other.distrusted, &other.denied)
             && prompts.into_iter().all(|(a, b)| a.exposed == b.exposed && of((&a.entry, &b.entry)))
             && resources.into_iter().all(|(a, b)| {
                 (&a.server, &a.uri, a.is_listed) == (&b.server, &b.uri, b.is_listed) && of((&a.entry, &b.entry))

@@ -45,6 +45,11 @@ impl UriTemplate {
         Some(Self { head: head.to_owned(), rest: parts(&template[head.len()..])? })
     }
 
+    /// What each address that comes of it begins with.
+    pub fn head(&self) -> &str {
+        &self.head
+    }
+
     /// Whether `uri` can come of it.
     pub fn gives(&self, uri: &str, looks: &mut Looks) -> bool {
         let Some(rest) = uri.strip_prefix(&self.head).filter(|_| uri.len() <= LENGTH_MAX) else { return false };

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Operation, SlashPattern};
 use crate::diagnostic::one_line;
+use crate::name::ServerName;
 use crate::pattern::{Flaw, Pattern};
 
 /// What a rule is about.
@@ -139,6 +140,26 @@ impl Rule {
                 }
                 _ => false,
             }
+    }
+
+    /// Whether it is about reading from a server, and what every address begins with that it speaks of.
+    fn reads_of(&self, server: &ServerName) -> Option<String> {
+        match &self.target {
+            Target::Uri(pattern) if self.server.matches(server.as_str()) => Some(pattern.head()),
+            _ => None,
+        }
+    }
+
+    /// Whether it may speak of the reading of some address of a server's that begins so.
+    pub(super) fn may_read(&self, server: &ServerName, head: &str) -> bool {
+        self.reads_of(server).is_some_and(|own| own.starts_with(head) || head.starts_with(&own))
+    }
+
+    /// Whether it speaks of the reading of every address of a server's that begins so.
+    pub(super) fn reads_all(&self, server: &ServerName, head: &str) -> bool {
+        let Target::Uri(pattern) = &self.target else { return false };
+        let goes_on = pattern.is_head() && head.starts_with(&pattern.head());
+        goes_on && self.server.matches(server.as_str())
     }
 
     /// Whether it speaks of this operation.

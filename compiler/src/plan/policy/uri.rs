@@ -31,6 +31,17 @@ impl SlashPattern {
         Self(parts)
     }
 
+    /// What every text that it matches begins with.
+    pub fn head(&self) -> String {
+        let parts = self.0.iter();
+        parts.map_while(|part| if let SlashPart::Literal(c) = part { Some(*c) } else { None }).collect()
+    }
+
+    /// Whether it matches whatever begins with its [head](Self::head).
+    pub(super) fn is_head(&self) -> bool {
+        matches!(&self.0[..], [head @ .., SlashPart::Anything] if head.iter().all(|part| matches!(part, SlashPart::Literal(_))))
+    }
+
     /// Whether it is `**`, which matches every text.
     pub(super) fn is_everything(&self) -> bool {
         self.0 == [SlashPart::Anything]
@@ -74,9 +85,11 @@ impl SlashPattern {
 }
 
 /// A URI in the one form that rules are matched against and servers are sent (RFC 3986): scheme and host in lower case,
-/// `localhost` dropped from `file:`, unreserved percent-codes decoded, the others in upper case, dot segments removed.
+/// `localhost` dropped from `file:`, unreserved percent-codes decoded, the others in upper case, dot segments removed. What
+/// programs take for one file has one form: `file:/a`, `file:////a` and `file://127.0.0.1/a` are `file:///a`.
 ///
-/// `None` for what can't be trusted to mean one thing: no scheme, a NUL, an encoded slash or backslash, a broken code.
+/// `None` for what can't be trusted to mean one thing: no scheme, a NUL, an encoded slash or backslash, a broken code, a
+/// `file:` of another host or of a relative path.
 pub fn normalize_uri(uri: &str) -> Option<String> {
     let (scheme, rest) = uri.split_once(':')?;
     let valid = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -88,18 +101,37 @@ pub fn normalize_uri(uri: &str) -> Option<String> {
     let rest = decode(rest)?;
     let end = rest.find(['?', '#']).unwrap_or(rest.len());
     let (hierarchy, tail) = rest.split_at(end);
+    if scheme == "file" {
+        return file(hierarchy).map(|path| format!("file://{path}{tail}"));
+    }
     let Some(after) = hierarchy.strip_prefix("//") else {
         let path = if hierarchy.starts_with('/') { without_dots(hierarchy) } else { hierarchy.to_owned() };
         return Some(format!("{scheme}:{path}{tail}"));
     };
     let (authority, path) = after.split_at(after.find('/').unwrap_or(after.len()));
     let (user, host) = authority.rsplit_once('@').map_or(("", authority), |(user, host)| (user, host));
-    let mut host = host.to_ascii_lowercase();
-    if scheme == "file" && host == "localhost" {
-        host.clear();
-    }
+    let host = host.to_ascii_lowercase();
     let at = if user.is_empty() { "" } else { "@" };
     Some(format!("{scheme}://{user}{at}{host}{}{tail}", without_dots(path)))
+}
+
+/// The path of a `file:` on this machine. Programs differ in what they make of other hosts and of doubled slashes.
+fn file(hierarchy: &str) -> Option<String> {
+    let path = match hierarchy.strip_prefix("//") {
+        None => hierarchy,
+        Some(after) => {
+            let (host, path) = after.split_at(after.find('/')?);
+            let is_here = ["", "localhost", "127.0.0.1", "[::1]"].iter().any(|here| host.eq_ignore_ascii_case(here));
+            is_here.then_some(path)?
+        }
+    };
+    let mut single = path.starts_with('/').then(String::new)?;
+    for c in path.chars() {
+        if c != '/' || !single.ends_with('/') {
+            single.push(c);
+        }
+    }
+    Some(without_dots(&single))
 }
 
 /// Percent-codes of unreserved characters decoded, the others in upper case.
@@ -157,7 +189,12 @@ mod tests {
         for (uri, expected) in [
             ("FILE://LOCALHOST/a/../b", "file:///b"),
             ("file:///%61/%2e%2e/b", "file:///b"),
-            ("file:/etc/./passwd", "file:/etc/passwd"),
+            ("file:/etc/./passwd", "file:///etc/passwd"),
+            ("file:////etc//passwd", "file:///etc/passwd"),
+            ("file://127.0.0.1/etc/passwd", "file:///etc/passwd"),
+            ("file://[::1]/etc/x?y#z", "file:///etc/x?y#z"),
+            ("file:///a/.//../b", "file:///b"),
+            ("file:///", "file:///"),
             ("https://User@EXAMPLE.com/a%c3%a9?q=../x", "https://User@example.com/a%C3%A9?q=../x"),
             ("http://h/../../x/..", "http://h/"),
             ("memo:a/../b", "memo:a/../b"),
@@ -167,6 +204,10 @@ mod tests {
         }
         for uri in [
             "file:///a%2fb",
+            "file:etc/passwd",
+            "file:",
+            "file://etc",
+            "file://other.example/etc/passwd",
             "file:///a%5cb",
             "file:///a%00",
             "file:///a%zz",

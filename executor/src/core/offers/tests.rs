@@ -7,7 +7,8 @@ use super::*;
 use crate::core::catalog::tests::plan;
 
 fn entry<T: serde::de::DeserializeOwned>(field: &str, value: &str) -> Arc<Entry<T>> {
-    Arc::new(Entry::parse(&format!("{{{}:{}}}", json::string(field), json::string(value))).unwrap())
+    let name = if field == "name" { String::new() } else { r#""name":"n","#.to_owned() };
+    Arc::new(Entry::parse(&format!("{{{name}{}:{}}}", json::string(field), json::string(value))).unwrap())
 }
 
 fn listing(prompts: &[&str], resources: Option<&[&str]>, templates: &[&str]) -> Listing {
@@ -82,7 +83,10 @@ fn what_the_lock_speaks_against_is_nobodys() {
     let mut said = listing(&["p", "q"], Some(&["x://1"]), &["note://{id}", "log://{id}"]);
     said.distrusted.prompts.insert("p".to_owned(), Hidden::NotLocked);
     said.distrusted.templates.insert("note://{id}".to_owned(), Hidden::NotLocked);
+    let nothing = || ("b", listing(&[], Some(&[]), &[]));
     let offers = built(&plan, vec![("a", said.clone())]);
+    assert_eq!(whose(&offers, &plan, &Caller::lead(), "y://other"), None, "b may have it, who hasn't spoken yet");
+    let offers = built(&plan, vec![("a", said.clone()), nothing()]);
     assert!(offers.prompt("mcp__a__p").is_none() && offers.prompt("mcp__a__q").is_some());
     assert_eq!(offers.templates().count(), 1);
     let of = |offers: &Offers, uri: &str| whose(offers, &plan, &Caller::lead(), uri);
@@ -93,7 +97,7 @@ fn what_the_lock_speaks_against_is_nobodys() {
     assert_eq!(of(&offers, "log://7").as_deref(), Some("a log://7"));
     assert_eq!(of(&offers, "y://other").as_deref(), Some("a y://other"));
     said.distrusted.resources = Some(Hidden::NotLocked);
-    let offers = built(&plan, vec![("a", said.clone())]);
+    let offers = built(&plan, vec![("a", said.clone()), nothing()]);
     assert_eq!((uris(&offers).len(), offers.templates().count()), (0, 1));
     assert_eq!((of(&offers, "x://1"), of(&offers, "mcplan://a/x%3A%2F%2F1")), (None, None));
     assert_eq!(of(&offers, "log://7").as_deref(), Some("a log://7"), "what is locked is served");
@@ -101,6 +105,31 @@ fn what_the_lock_speaks_against_is_nobodys() {
     let offers = built(&plan, vec![("a", said), ("b", listing(&[], Some(&["z://1"]), &[]))]);
     assert_eq!((uris(&offers), offers.templates().count()), (vec!["z://1"], 0));
     assert_eq!((of(&offers, "log://7"), of(&offers, "x://1")), (None, None), "nor does it become another one's");
+}
+
+#[test]
+fn templates_of_which_nothing_may_be_read_are_not_listed() {
+    let plan = plan(
+        "mcp_servers: [{ name: a, command: x }, { name: b, command: x }]\n\
+         policy: { deny: ['mcp:read:b:**', 'mcp:read:a:log://**', 'mcp:read:a:x://deep/**'] }\n\
+         agents:\n\
+         \x20 one: { tools: [a], resources: ['a:note://7'] }\n\
+         \x20 pub: { tools: [a], resources: ['a:x://pub/**'] }",
+    );
+    let all = ["note://{id}", "log://{+path}", "x://{+path}"];
+    let offers = built(&plan, vec![("a", listing(&[], Some(&[]), &all)), ("b", listing(&[], Some(&[]), &all))]);
+    let listed = |offers: &Offers| -> Vec<_> {
+        offers.templates().map(|template| template.entry.known.uri_template.clone()).collect()
+    };
+    assert_eq!(listed(&offers), ["note://{id}", "x://{+path}"]);
+    let of = |agent: &str| listed(&offers.narrowed(&plan, &caller(agent, None)));
+    assert_eq!(of("lead"), ["note://{id}", "x://{+path}"]);
+    assert_eq!(of("one"), ["note://{id}"]);
+    assert_eq!(of("pub"), ["x://{+path}"]);
+    // Why what is listed may not be read is known all the same.
+    let offers = built(&plan, vec![("a", listing(&[], Some(&["log://1"]), &[])), ("b", listing(&[], Some(&[]), &[]))]);
+    let why = offers.find(&plan, None, "log://1").unwrap_err();
+    assert!(matches!(why, Some((_, Hidden::Rule(..)))), "{why:?}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! One request to a server, from sending to the text of its result: limits, progress, cancellation, and every way to
 //! end without one.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use rmcp::model::{CancelledNotification, CancelledNotificationParam, ClientReque
 use rmcp::service::{PeerRequestOptions, RequestHandle, ServiceError};
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -60,6 +62,8 @@ pub struct Client {
 pub trait Operation {
     /// The protocol's name for it.
     const METHOD: &'static str;
+    /// The list that each of its results has.
+    const RESULT: &'static str;
     /// Its parameters, without `_meta`.
     fn params(&self) -> Map<String, Value>;
     /// The request's `_meta`; the progress token in it is ours whatever it says.
@@ -68,6 +72,7 @@ pub trait Operation {
 
 impl Operation for Call {
     const METHOD: &'static str = "tools/call";
+    const RESULT: &'static str = "content";
 
     fn params(&self) -> Map<String, Value> {
         let arguments = Value::Object(self.arguments.clone());
@@ -82,6 +87,7 @@ impl Operation for Call {
 
 impl Operation for Invoke {
     const METHOD: &'static str = "prompts/get";
+    const RESULT: &'static str = "messages";
 
     fn params(&self) -> Map<String, Value> {
         let arguments = (!self.more.arguments.is_empty())
@@ -97,6 +103,7 @@ impl Operation for Invoke {
 
 impl Operation for Read {
     const METHOD: &'static str = "resources/read";
+    const RESULT: &'static str = "contents";
 
     fn params(&self) -> Map<String, Value> {
         [("uri".to_owned(), json!(self.uri))].into_iter().chain(self.more.input.clone()).collect()
@@ -136,7 +143,13 @@ impl Connection {
         let limits = vec![(Limit::Request, self.inner.limits.request_timeout_seconds)];
         let _present = self.inner.clients.enter(client.answers.clone());
         let request = Request::of(operation.get(), limits, true);
-        self.inner.sound(self.inner.request(request, client).await?)
+        let result = self.inner.sound(self.inner.request(request, client).await?)?;
+        // Strict clients take a result without it for none, and say less of it.
+        let fields = serde_json::from_str::<BTreeMap<String, &RawValue>>(result.get()).unwrap_or_default();
+        match fields.get(O::RESULT) {
+            Some(list) if list.get().starts_with('[') => Ok(result),
+            _ => Err(self.inner.unusable(format!("its result of {} has no list `{}`", O::METHOD, O::RESULT))),
+        }
     }
 }
 

@@ -29,7 +29,7 @@ struct List {
     /// For people.
     words: &'static str,
     step: Step,
-    /// Whether it may be as long as the server's data is, which must not cost the server its time to connect.
+    /// Whether it may be as long as the server's data is, and a part of it is worth more than none.
     is_data: bool,
 }
 
@@ -130,14 +130,26 @@ impl Inner {
     async fn pages(&self, list: &List, warnings: &mut Vec<String>) -> Result<Vec<Box<RawValue>>, CallError> {
         let mut pages = Pages::default();
         let mut cursor: Option<String> = None;
-        let until = call::after(Instant::now(), self.limits.timeout_seconds / 3.0);
+        // What isn't about tools must not cost the server its time to connect.
+        let share = if list.step == Step::Tools { 0.0 } else { self.limits.timeout_seconds / 4.0 };
+        let until = call::after(Instant::now(), share);
         for _ in 0..PAGES_MAX {
-            if list.is_data && cursor.is_some() && until.is_some_and(|until| Instant::now() >= until) {
-                let why = "its pages take more than a third of `timeout_seconds`";
-                warnings.push(self.stopped(list, why, pages.items.len()));
-                return Ok(pages.items);
-            }
-            let page = self.page(list, cursor.as_deref()).await?;
+            let page = self.page(list, cursor.as_deref());
+            let page = match until {
+                None => page.await?,
+                Some(until) => match tokio::time::timeout_at(until, page).await {
+                    Ok(page) => page?,
+                    Err(_) if list.is_data && cursor.is_some() => {
+                        let why = "its pages take more than a quarter of `timeout_seconds`";
+                        warnings.push(self.stopped(list, why, pages.items.len()));
+                        return Ok(pages.items);
+                    }
+                    Err(_) => {
+                        let cause = format!("no answer in {share} s, a quarter of `timeout_seconds`");
+                        return Err(CallError::Protocol { server: self.server.clone(), cause });
+                    }
+                },
+            };
             match pages.add(page) {
                 Next::Page(next) => cursor = Some(next),
                 Next::End => return Ok(pages.items),

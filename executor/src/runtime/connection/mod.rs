@@ -26,6 +26,7 @@ use std::fmt;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
+use mcplan_compiler::diagnostic::one_line;
 use mcplan_compiler::name::ServerName;
 use mcplan_compiler::observed::{Observed, Quarantined};
 use mcplan_compiler::plan::Limits;
@@ -166,15 +167,23 @@ impl Connection {
     }
 }
 
+/// Items in which secrets were hidden that a warning names.
+const MASKED_TOLD: usize = 10;
+
 impl Inner {
     /// What the server reported, without values of secrets in its texts: it is listed, locked and shown. Names and keys
     /// stay as they are, since calls are made by them; an item that shows a secret there is left out.
     fn masked(&self, mut observed: Observed) -> Observed {
         let changed = observed.map_texts(&|said| std::borrow::Cow::Owned(self.mask.apply(said).into_owned()));
         if !changed.is_empty() {
-            let changed = changed.join(", ");
-            let changed = self.mask.apply(&changed);
-            observed.warnings.push(format!("the value of a secret was hidden in {changed}"));
+            let more = changed.len().saturating_sub(MASKED_TOLD);
+            let told: Vec<_> = changed
+                .iter()
+                .take(MASKED_TOLD)
+                .map(|item| one_line(&self.mask.apply(item), 100).into_owned())
+                .collect();
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            observed.warnings.push(format!("the value of a secret was hidden in {}{more}", told.join(", ")));
         }
         observed.set_apart(|name, raw| {
             let label = self.mask.secret_in(raw)?;

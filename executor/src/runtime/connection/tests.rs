@@ -253,31 +253,81 @@ async fn a_result_that_strict_clients_do_not_read_is_mended_or_told_of() {
     }
 }
 
-/// Only their number counts, so they mustn't cost a server its time to connect.
+/// They may be many, and mustn't cost a server its time to connect.
 #[tokio::test(start_paused = true)]
-async fn resources_are_counted_for_a_third_of_the_time_to_connect() {
+async fn resources_are_read_for_a_quarter_of_the_time_to_connect() {
     let server = fake_server(json!({"timeout_seconds": 30.0}));
     let (attempt, mut fake, _events) = dial(&server);
     let script = async {
         fake.shake_hands(r#"{"resources":{}}"#).await;
         let templates = fake.expect("resources/templates/list").await;
         fake.answer(&templates, r#"{"resourceTemplates":[]}"#).await;
-        for page in 1..=4 {
+        for page in 1..=3 {
             let resources = fake.expect("resources/list").await;
-            tokio::time::sleep(Duration::from_secs(3)).await;
+            tokio::time::sleep(Duration::from_millis(2_400)).await;
             let result = format!(r#"{{"resources":[{{"uri":"x://{page}","name":"r"}}],"nextCursor":"{page}"}}"#);
             fake.answer(&resources, &result).await;
         }
+        fake.expect("resources/list").await;
+        fake.expect("notifications/cancelled").await;
     };
     let (outcome, ()) = tokio::join!(attempt, script);
     let (_connection, observed) = outcome.unwrap();
-    assert_eq!((observed.resources.len(), observed.resources_unknown), (4, None));
+    assert_eq!((observed.resources.len(), observed.resources_unknown), (3, None));
     assert_eq!(
         observed.warnings,
         [
-            "resources/list of server `fake` was stopped: its pages take more than a third of `timeout_seconds`; 4 items are kept"
+            "resources/list of server `fake` was stopped: its pages take more than a quarter of `timeout_seconds`; 3 items are kept"
         ]
     );
+}
+
+/// A kind that isn't answered costs itself alone.
+#[tokio::test(start_paused = true)]
+async fn a_list_of_prompts_that_hangs_leaves_the_tools() {
+    let server = fake_server(json!({"timeout_seconds": 4.0}));
+    let (attempt, mut fake, _events) = dial(&server);
+    let script = async {
+        fake.shake_hands(r#"{"tools":{},"prompts":{}}"#).await;
+        let tools = fake.expect("tools/list").await;
+        fake.answer(&tools, r#"{"tools":[{"name":"a","inputSchema":{"type":"object"}}]}"#).await;
+        fake.expect("prompts/list").await;
+        fake.expect("notifications/cancelled").await;
+    };
+    let (outcome, ()) = tokio::join!(attempt, script);
+    let (_connection, observed) = outcome.unwrap();
+    assert_eq!(observed.tools.len(), 1);
+    let why = observed.prompts_unknown.unwrap();
+    assert!(why.ends_with("no answer in 1 s, a quarter of `timeout_seconds`"), "{why}");
+}
+
+/// What is no list is no answer, and a client would only say that it can't be read.
+#[tokio::test]
+async fn a_result_without_its_list_is_no_result() {
+    use crate::core::catalog::{Catalog, Listing};
+    use crate::core::gate::{Asked, gate_prompt};
+    let (connection, mut fake, _events) = connected(json!({})).await;
+    let plan = crate::core::catalog::tests::plan("mcp_servers: [{ name: fake, command: x }]");
+    let prompt = mcplan_compiler::observed::Entry::parse(r#"{"name":"p"}"#).unwrap();
+    let listing = Listing { prompts: vec![Arc::new(prompt)], ..Listing::default() };
+    let catalog = Catalog::build(&plan, &[(ServerName::new("fake").unwrap(), listing)].into());
+    let asked = Asked { name: "mcp__fake__p".to_owned(), ..Asked::default() };
+    let allowed = gate_prompt(&catalog, asked).unwrap();
+    for (result, told) in [
+        (r#"{"messages":[]}"#, None),
+        ("{}", Some("its result of prompts/get has no list `messages`")),
+        (r#"{"messages":"nope"}"#, Some("its result of prompts/get has no list `messages`")),
+    ] {
+        let script = async {
+            let request = fake.expect("prompts/get").await;
+            fake.answer(&request, result).await;
+        };
+        let (answer, ()) = tokio::join!(connection.ask(&allowed, Client::default()), script);
+        match told {
+            None => assert_eq!(answer.unwrap().get(), result),
+            Some(told) => assert!(answer.unwrap_err().to_string().contains(told)),
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

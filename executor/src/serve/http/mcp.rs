@@ -20,6 +20,7 @@ use super::line::{Alone, Envelope, Params, Server, Unasked, id_of};
 use super::problem::Problem;
 use crate::core::caller::Caller;
 use crate::core::era::Era;
+use crate::core::gate::shown;
 use crate::runtime::transport::MESSAGE_MAX;
 use crate::serve::mcp::revisions;
 
@@ -209,14 +210,19 @@ pub(super) async fn post(
     Ok(if streams { streamed(awaited, session) } else { single(awaited, |_| StatusCode::OK).await })
 }
 
+/// Most of a header or a name that a message repeats, in characters.
+const TOLD: usize = 200;
+
 /// What headers say must be what the message says, because others on the way decide by the headers.
 fn agrees(headers: &HeaderMap, method: &str, params: &Params) -> Result<(), String> {
     let same = |header: &str, said: Option<&str>, wanted: &str| match said {
         Some(said) if said == wanted => Ok(()),
-        Some(said) => {
-            Err(format!("the header `{header}: {said}` doesn't agree with the message, which says `{wanted}`"))
-        }
-        None => Err(format!("the header `{header}` is missing; the message says `{wanted}`")),
+        Some(said) => Err(format!(
+            "the header `{header}: {}` doesn't agree with the message, which says `{}`",
+            shown(said, TOLD),
+            shown(wanted, TOLD)
+        )),
+        None => Err(format!("the header `{header}` is missing; the message says `{}`", shown(wanted, TOLD))),
     };
     let revision = params.meta.as_ref().and_then(|meta| meta.revision.as_deref());
     same("MCP-Protocol-Version", text(headers, REVISION), revision.unwrap_or_default())?;

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use mcplan_compiler::json;
 use rmcp::ErrorData;
 use rmcp::model::ErrorCode;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::attached::Attached;
@@ -11,7 +14,8 @@ use super::call::{Asker, forward, passed};
 use super::handler::{CALLS_MAX, Handler};
 use super::listing::{Kind, digest, locked};
 use super::request::Params;
-use crate::core::gate::{Asked, Denied, gate_read};
+use crate::core::gate::{Asked, Denied, Read, gate_read};
+use crate::core::offers::OURS;
 use crate::core::results::Text;
 use crate::core::snapshot::Snapshot;
 use crate::event::Event;
@@ -69,12 +73,21 @@ impl Handler {
         }
         let caller = self.session().caller().clone();
         let snapshot = self.snapshot();
+        // Older revisions have a code of their own for it.
+        let not_found = |denied: Denied| match self.is_stateless(&asker.peer) {
+            true => refused(denied),
+            false => ErrorData::new(ErrorCode::RESOURCE_NOT_FOUND, denied.to_string(), None),
+        };
         let allowed = gate_read(&snapshot.plan, &snapshot.catalog, &caller, asked).map_err(|denied| {
             Event::denied(&denied, &snapshot).log();
-            refused(denied)
+            not_found(denied)
         })?;
         let (result, ()) = tokio::join!(self.executor.read(&allowed, client), forwarded);
-        result.map_err(failed)
+        match result {
+            Ok(result) => Ok(as_asked(result, allowed.get())),
+            Err(CallError::Denied(denied)) => Err(not_found(denied)),
+            Err(error) => Err(failed(error)),
+        }
     }
 
     fn client_of(&self, meta: &Map<String, Value>, asker: &Asker) -> (Client, impl Future<Output = ()> + use<>) {
@@ -82,6 +95,34 @@ impl Handler {
         let (progress, forwarded) = forward(meta, asker.peer.clone());
         (Client { progress, cancel: asker.cancel.clone(), answers: Some(Arc::new(attached)) }, forwarded)
     }
+}
+
+/// What was read, under the address that it was asked for by, where that is one of ours: the server's own is that of
+/// another one's resource for this client.
+fn as_asked(result: Text, read: &Read) -> Text {
+    #[derive(Deserialize)]
+    struct Contents<'a> {
+        #[serde(borrow)]
+        contents: Vec<&'a RawValue>,
+    }
+    if !read.asked.starts_with(OURS) {
+        return result;
+    }
+    let all = result.get();
+    let Ok(Contents { contents }) = serde_json::from_str(all) else { return result };
+    let (mut out, mut from) = (String::with_capacity(all.len()), 0);
+    for content in contents.iter().map(|content| content.get()) {
+        let own = json::string_member(content, "uri").and_then(|uri| serde_json::from_str::<String>(uri).ok());
+        if own.is_some_and(|own| own == read.uri) {
+            // It borrows from the whole, so the distance of the two is where it stands.
+            let at = content.as_ptr() as usize - all.as_ptr() as usize;
+            out.push_str(&all[from..at]);
+            out.push_str(&json::with_string_member(content, "uri", &read.asked));
+            from = at + content.len();
+        }
+    }
+    out.push_str(&all[from..]);
+    Text::cut_out(out)
 }
 
 fn busy() -> ErrorData {
