@@ -313,6 +313,109 @@ fn what_isnt_as_locked_is_neither_listed_nor_fetched() {
     }
 }
 
+/// A server that lists prompts and resources and can't list its tools is held against the lock as any other.
+#[test]
+fn a_kind_whose_list_fails_leaves_the_others_and_their_judgement() {
+    let error = json!({ "tools/list": { "error": { "code": -32000, "message": "no tools today" } } });
+    let project = Project::new("");
+    let offers = |word: &str| json!({ "prompts": ["p"], "resources": ["x://1"], "templates": [word] }).to_string();
+    project.write("offers", &offers("note://{id}"));
+    project.write("at", "{}");
+    let script = json!({ "tools": ["t"], "offers_file": project.path("offers"), "at_file": project.path("at") });
+    let refuse = json!({ "policy": { "on_drift": { "breaking": "refuse" } } });
+    project.write("config.yml", &config(&[scripted("a", &script, json!({}))], refuse));
+    project.replace("at", &error.to_string());
+    let mut first = client(&project, &[]);
+    assert_eq!(listed(&mut first, "prompts/list", "name"), ["mcp__a__p"], "without a lock");
+    assert_eq!(listed(&mut first, "resources/list", "uri"), ["x://1"]);
+    first.end();
+    project.replace("at", "{}");
+    project.lock();
+    project.replace("at", &error.to_string());
+    let mut second = client(&project, &[]);
+    second.logged("server.connected: a ", 0);
+    assert_eq!(listed(&mut second, "resources/list", "uri"), ["x://1"]);
+    assert_eq!(second.text("mcp__a__t", json!({})), "t done", "it is as it was locked");
+    second.end();
+    // A template is gone, which this policy refuses: everything of the server, its locked tools too.
+    project.replace("offers", &offers("log://{id}"));
+    let mut third = client(&project, &[]);
+    third.logged("server.refused: a: ", 0);
+    assert_eq!(listed(&mut third, "prompts/list", "name"), Vec::<String>::new());
+    assert_eq!(listed(&mut third, "resources/list", "uri"), Vec::<String>::new());
+    for uri in ["x://1", "mcplan://a/x%3A%2F%2F1", "log://7"] {
+        not_found(&mut third, uri);
+    }
+    let error = third.error("tools/call", json!({ "name": "mcp__a__t", "arguments": {} }));
+    assert_eq!(error["message"], "unknown tool: mcp__a__t");
+    third.end();
+}
+
+#[test]
+fn a_lazy_servers_resources_are_there_with_a_lock_as_without() {
+    let project = Project::new("");
+    let lazy = json!({ "connect": "lazy" });
+    let servers = [
+        offering(&project, "a", json!({ "resources": ["x://1"] }), lazy.clone()),
+        offering(&project, "b", json!({ "resources": ["y://1"] }), lazy),
+    ];
+    project.write("config.yml", &config(&servers, json!({})));
+    for is_locked in [false, true] {
+        if is_locked {
+            project.lock();
+        }
+        let mut reader = client(&project, &[]);
+        assert_eq!(read(&mut reader, "y://1").0, "b", "locked: {is_locked}");
+        reader.end();
+        let mut lister = client(&project, &[]);
+        assert_eq!(listed(&mut lister, "resources/list", "uri"), ["x://1", "y://1"], "locked: {is_locked}");
+        lister.end();
+    }
+}
+
+/// Whoever is there first doesn't get what is another one's.
+#[test]
+fn an_address_waits_for_the_server_that_may_list_it() {
+    let project = Project::new("");
+    let gate = project.pipe("gate");
+    let mut slow = script(&project, "b", json!({ "resources": ["note://7"] }));
+    slow["gate"] = json!(gate);
+    let quick = json!({ "resources": ["x://1"], "templates": ["note://{id}"] });
+    let servers = [offering(&project, "a", quick, json!({})), scripted("b", &slow, json!({}))];
+    project.write("config.yml", &config(&servers, json!({})));
+    let mut client = client(&project, &[]);
+    client.logged("server.connected: a ", 0);
+    assert_eq!(read(&mut client, "x://1").0, "a", "what is listed needs no waiting");
+    let reading = client.send("resources/read", json!({ "uri": "note://7" }));
+    client.request("ping", json!({}));
+    assert_eq!(client.waiting(), 0);
+    release(&gate);
+    assert_eq!(client.answer(reading)["result"]["contents"][0]["text"], "b has it");
+    client.end();
+}
+
+#[test]
+fn files_are_denied_however_they_are_spelt() {
+    let a = json!({ "resources": ["file:///pub/x"], "templates": ["file:{+path}"] });
+    let project = two(a, json!({}), json!({ "policy": { "deny": ["mcp:read:a:file:///etc/**"] } }));
+    let mut client = client(&project, &[]);
+    for uri in [
+        "file:/etc/passwd",
+        "file:etc/passwd",
+        "file:/%65tc/passwd",
+        "file:////etc/passwd",
+        "file:///pub//..//etc/passwd",
+        "file://127.0.0.1/etc/passwd",
+        "file://[::1]/etc/passwd",
+        "file://elsewhere/etc/passwd",
+        "mcplan://a/file:/etc/passwd",
+    ] {
+        not_found(&mut client, uri);
+    }
+    assert_eq!(read(&mut client, "file:/pub//y").1, "file:///pub/y");
+    client.end();
+}
+
 #[test]
 fn a_long_list_has_pages_and_each_of_its_resources_can_be_read() {
     let many: Vec<_> = (0..1500).map(|index| format!("x://{index:04}")).collect();

@@ -19,7 +19,7 @@
 //! - `offers`: what else it has: `prompts` and `resources` and `templates`, names, URIs and URI templates, or whole items as JSON texts
 //! - `offers_file`: a file with the JSON of that
 //! - `result`: the JSON text of what every unknown tool answers
-//! - `at`: faults by method, see [`fault`]
+//! - `at`: faults by method, see [`fault`]; `at_file`: a file with the JSON of that
 //!
 //! Some tools do something: see [`Server::act`].
 
@@ -62,8 +62,10 @@ pub fn run(mut script: Value, out: &str) {
         ]);
         script["all"] = json!(all);
     }
-    if let Some(path) = script["offers_file"].as_str() {
-        script["offers"] = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    for (file, key) in [("offers_file", "offers"), ("at_file", "at")] {
+        if let Some(path) = script[file].as_str() {
+            script[key] = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        }
     }
     let out = std::fs::OpenOptions::new().write(true).open(out).unwrap();
     Server { out: Arc::new(Mutex::new(out)), tools: tools(&script), script, replies: Arc::default() }.serve();
