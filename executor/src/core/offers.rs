@@ -191,7 +191,8 @@ impl Offers {
     /// What one caller has of it.
     pub fn narrowed(&self, plan: &Plan, caller: &Caller) -> Self {
         let may = |operation: &Operation<'_>| judged(plan, Some(caller), operation);
-        let mut narrowed = Self { hidden: self.hidden.clone(), distrusted: self.distrusted.clone(), ..Self::default() };
+        let (hidden, denied, distrusted) = (self.hidden.clone(), self.denied.clone(), self.distrusted.clone());
+        let mut narrowed = Self { hidden, denied, distrusted, ..Self::default() };
         for prompt in &self.prompts {
             match may(&Operation::Invoke { server: &prompt.server, prompt: &prompt.entry.known.name }) {
                 Ok(()) => narrowed.prompts.push(prompt.clone()),

@@ -130,6 +130,8 @@ fn templates_of_which_nothing_may_be_read_are_not_listed() {
     let offers = built(&plan, vec![("a", listing(&[], Some(&["log://1"]), &[])), ("b", listing(&[], Some(&[]), &[]))]);
     let why = offers.find(&plan, None, "log://1").unwrap_err();
     assert!(matches!(why, Some((_, Hidden::Rule(..)))), "{why:?}");
+    let narrowed = offers.narrowed(&plan, &caller("pub", None));
+    assert_eq!(narrowed.find(&plan, Some(&caller("pub", None)), "log://1").unwrap_err(), why);
 }
 
 #[test]
