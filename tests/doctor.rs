@@ -215,7 +215,7 @@ fn a_server_that_the_lock_refuses_is_a_fault() {
     project.write("tool", &tool("reads a whole file"));
     let ran = project.run(&["doctor"]);
     assert_eq!(ran.code, 1, "{ran:?}");
-    assert!(ran.out.contains("\n    none of its tools is offered, since it isn't what was locked: "), "{}", ran.out);
+    assert!(ran.out.contains("\n    nothing of it is offered, since it isn't what was locked: "), "{}", ran.out);
     assert!(ran.out.contains("\n    fix: look at it with 'mcplan diff --live', and run 'mcplan lock'"), "{}", ran.out);
 }
 

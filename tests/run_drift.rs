@@ -175,7 +175,7 @@ fn reactions_are_the_policys() {
     let mut client = Client::start(&refusing, &[]);
     client.logged("server.connected: s", 0);
     says(&mut client, &HONEST.replace("one", "every"));
-    client.logged("server.refused: s: none of its tools is offered: tool `mail`", 0);
+    client.logged("server.refused: s: nothing of it is offered: tool `mail`", 0);
     assert!(client.names_when(<[String]>::is_empty).is_empty());
     let denied = client.error("tools/call", json!({ "name": "mcp__s__a" }));
     assert!(denied["message"].as_str().unwrap().contains("unknown tool"), "{denied}");

@@ -408,6 +408,7 @@ fn files_are_denied_however_they_are_spelt() {
         "file://127.0.0.1/etc/passwd",
         "file://[::1]/etc/passwd",
         "file://elsewhere/etc/passwd",
+        "file:///pub/x?y",
         "mcplan://a/file:/etc/passwd",
     ] {
         not_found(&mut client, uri);

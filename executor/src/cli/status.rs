@@ -100,7 +100,7 @@ fn notes(server: &ServerStatus, verbose: bool) -> Vec<String> {
     if server.replacing {
         notes.push("another instance of it is being connected and will take its place".to_owned());
     }
-    notes.extend(server.refused.iter().map(|why| format!("refused, none of its tools is offered: {why}")));
+    notes.extend(server.refused.iter().map(|why| format!("refused, nothing of it is offered: {why}")));
     notes.extend(server.quarantined.iter().map(|bad| format!("quarantined: {}: {}", bad.tool, bad.reason)));
     notes.extend(server.reserved.iter().map(|name| format!("hidden: the name {name} is reserved")));
     notes.extend(server.drift.iter().map(|change| format!("drifted: {change}")));

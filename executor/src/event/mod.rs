@@ -285,7 +285,7 @@ impl fmt::Display for Event {
             Self::ServerStable { server } => write!(f, "{server}: it has become calm, its changes are followed again"),
             Self::ServerWarning { server, message } => write!(f, "{server}: {message}"),
             Self::ServerDrifted { server, change } => write!(f, "{server}: {change}"),
-            Self::ServerRefused { server, reason } => write!(f, "{server}: none of its tools is offered: {reason}"),
+            Self::ServerRefused { server, reason } => write!(f, "{server}: nothing of it is offered: {reason}"),
             Self::ToolQuarantined { server, tool, reason } => write!(f, "{server}: {tool}: {reason}"),
             Self::ToolInvoked { server, tool, latency_ms, success, result_chars } => {
                 let outcome = if *success { "ok" } else { "error" };

@@ -89,7 +89,7 @@ impl SlashPattern {
 /// programs take for one file has one form: `file:/a`, `file:////a` and `file://127.0.0.1/a` are `file:///a`.
 ///
 /// `None` for what can't be trusted to mean one thing: no scheme, a NUL, an encoded slash or backslash, a broken code, a
-/// `file:` of another host or of a relative path.
+/// `file:` of another host, of a relative path or with a query.
 pub fn normalize_uri(uri: &str) -> Option<String> {
     let (scheme, rest) = uri.split_once(':')?;
     let valid = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -102,7 +102,8 @@ pub fn normalize_uri(uri: &str) -> Option<String> {
     let end = rest.find(['?', '#']).unwrap_or(rest.len());
     let (hierarchy, tail) = rest.split_at(end);
     if scheme == "file" {
-        return file(hierarchy).map(|path| format!("file://{path}{tail}"));
+        // Some programs take a query for a part of the name, others for nothing.
+        return file(hierarchy).filter(|_| tail.is_empty()).map(|path| format!("file://{path}"));
     }
     let Some(after) = hierarchy.strip_prefix("//") else {
         let path = if hierarchy.starts_with('/') { without_dots(hierarchy) } else { hierarchy.to_owned() };
@@ -192,7 +193,7 @@ mod tests {
             ("file:/etc/./passwd", "file:///etc/passwd"),
             ("file:////etc//passwd", "file:///etc/passwd"),
             ("file://127.0.0.1/etc/passwd", "file:///etc/passwd"),
-            ("file://[::1]/etc/x?y#z", "file:///etc/x?y#z"),
+            ("file://[::1]/etc/x", "file:///etc/x"),
             ("file:///a/.//../b", "file:///b"),
             ("file:///", "file:///"),
             ("https://User@EXAMPLE.com/a%c3%a9?q=../x", "https://User@example.com/a%C3%A9?q=../x"),
@@ -205,6 +206,8 @@ mod tests {
         for uri in [
             "file:///a%2fb",
             "file:etc/passwd",
+            "file:///etc/passwd?x",
+            "file:///etc/passwd#x",
             "file:",
             "file://etc",
             "file://other.example/etc/passwd",

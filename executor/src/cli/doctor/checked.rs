@@ -181,7 +181,7 @@ impl Checked {
                     self.outcome = Verdict::Fault;
                     self.faults.push(Fault {
                         class: "refused_drift",
-                        message: format!("none of its tools is offered, since it isn't what was locked: {reason}"),
+                        message: format!("nothing of it is offered, since it isn't what was locked: {reason}"),
                         fix: format!(
                             "look at it with '{}', and run '{}' if it is wanted",
                             project.command("diff --live"),
