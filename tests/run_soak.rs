@@ -85,7 +85,7 @@ fn faults() -> Vec<Value> {
 }
 
 /// What may not grow.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Figures {
     handles: BTreeMap<String, usize>,
     threads: usize,
@@ -146,8 +146,20 @@ impl Figures {
         of(self) == of(before) && self.is_no_larger(before)
     }
 
+    /// What there is once nothing comes or goes any more: right after the start, the connection by which somebody asked
+    /// whether it is up may still be there.
+    fn at_rest(stage: &Stage) -> Self {
+        let mut before = Self::of(stage);
+        Self::becomes(stage, |now| {
+            let is_same = now.is_exactly(&before);
+            before = now.clone();
+            is_same
+        })
+        .expect("it comes to rest")
+    }
+
     /// Waits for what has ended to be gone.
-    fn becomes(stage: &Stage, is_well: impl Fn(&Self) -> bool) -> Result<Self, Self> {
+    fn becomes(stage: &Stage, mut is_well: impl FnMut(&Self) -> bool) -> Result<Self, Self> {
         let until = Instant::now() + support::DEADLINE;
         loop {
             let now = Self::of(stage);
@@ -272,7 +284,7 @@ fn nothing_is_left_of_any_number_of_faults() {
     let lasts = number("MCPLAN_SOAK_SECONDS").map(Duration::from_secs);
     let more = json!({ "call_timeout_seconds": 1, "timeout_seconds": 4, "request_timeout_seconds": 1 });
     let stage = Stage::bare(&WAYS, &json!({}), &more);
-    let bare = Figures::of(&stage);
+    let bare = Figures::at_rest(&stage);
     stage.fill();
     let (dice, faults) = (Dice(seed), faults());
     let mut soak = Soak { stage, dice, faults, flight: Vec::new(), calls: 0, outcomes: BTreeMap::new() };
@@ -310,7 +322,7 @@ fn nothing_is_left_of_any_number_of_faults() {
 fn nothing_is_left_of_servers_that_are_gone() {
     for keeps in [true, false] {
         let mut stage = Stage::bare(&WAYS, &json!({}), &json!({ "persistent_sessions": keeps }));
-        let bare = Figures::of(&stage);
+        let bare = Figures::at_rest(&stage);
         stage.fill();
         let calls: Vec<_> =
             [&WAYS[..], &WAYS, &["good"]].concat().iter().map(|way| stage.send(way, "echo", json!({}))).collect();
@@ -330,7 +342,7 @@ fn nothing_is_left_of_servers_that_never_came_up() {
         for fault in [json!("hang"), json!({ "progress_then_nothing": [1, 1] })] {
             let short = json!({ "timeout_seconds": 1, "request_timeout_seconds": 1 });
             let stage = Stage::bare(&WAYS, &json!({ method: fault }), &short);
-            let bare = Figures::of(&stage);
+            let bare = Figures::at_rest(&stage);
             stage.fill();
             stage.clear();
             let left = Figures::becomes(&stage, |now| now.is_exactly(&bare));
