@@ -313,7 +313,8 @@ fn each_event_has_its_fields() {
     let servers = [
         scripted(
             "s",
-            &json!({ "tools": ["echo", "never", "become", "die"] }),
+            &json!({ "tools": ["echo", "never", "become", "die"],
+                     "offers": { "prompts": ["ask"], "resources": ["x://1"] } }),
             json!({ "call_timeout_seconds": 0.2, "sampling": true }),
         ),
         json!({ "name": "web", "url": format!("http://{closed}/mcp"), "reconnect": backoff }),
@@ -357,8 +358,8 @@ fn each_event_has_its_fields() {
     assert_eq!(next("server.disconnected"), disconnected("a new connection was asked for", true));
     assert_eq!(
         next("server.connected"),
-        json!({ "event": "server.connected", "server": "s", "transport": "stdio", "tool_count": 4, "prompt_count": 0,
-                "resource_count": 0, "latency_ms": 0 })
+        json!({ "event": "server.connected", "server": "s", "transport": "stdio", "tool_count": 4, "prompt_count": 1,
+                "resource_count": 1, "latency_ms": 0 })
     );
 
     listener.request("POST", "/api/mcp/servers/web/reconnect", &admin, "");
@@ -386,6 +387,15 @@ fn each_event_has_its_fields() {
         next("tool.invoked"),
         json!({ "event": "tool.invoked", "server": "s", "tool": "echo", "latency_ms": 0, "success": true,
                 "result_chars": chars })
+    );
+    listener.post("/mcp", &headers, &message(json!(30), "prompts/get", json!({ "name": "mcp__s__ask" })));
+    let invoked = json!({ "event": "prompt.invoked", "server": "s", "prompt": "ask", "latency_ms": 0 });
+    assert_eq!(next("prompt.invoked"), invoked);
+    let reading = message(json!(31), "resources/read", json!({ "uri": "x://1" }));
+    let chars = listener.post("/mcp", &headers, &reading).body.split_once(r#""result":"#).unwrap().1.len() - 1;
+    assert_eq!(
+        next("resource.read"),
+        json!({ "event": "resource.read", "server": "s", "uri": "x://1", "chars": chars, "latency_ms": 0 })
     );
     tool(4, "mcp__s__never", json!({}));
     assert_eq!(

@@ -78,6 +78,7 @@ pub(super) struct Supervisor {
     retired: Vec<Instance>,
     /// What begins once a view with it is out: whoever lists what is locked goes before whoever connects.
     beginning: Vec<(ServerName, ServerTask, DropGuard)>,
+    /// No view is out yet.
     is_first: bool,
     tasks: JoinSet<()>,
     catalog: Arc<Catalog>,

@@ -58,14 +58,13 @@ fn a_shared_address_is_the_first_ones_whom_this_caller_may_read() {
 
 #[test]
 fn a_server_of_other_workspaces_offers_nothing() {
-    let plan = plan(
-        "mcp_servers: [{ name: a, command: x, workspaces: [/work] }, { name: b, command: x, workspaces: [/work] }]",
-    );
+    let plan =
+        plan("mcp_servers: [{ name: a, command: x, workspaces: [/srv] }, { name: b, command: x, workspaces: [/srv] }]");
     let offers = built(
         &plan,
         vec![("a", listing(&["p"], Some(&["x://1"]), &["note://{id}"])), ("b", listing(&[], None, &["log://{id}"]))],
     );
-    let (inside, outside) = (caller("lead", Some("/work/x")), caller("lead", None));
+    let (inside, outside) = (caller("lead", Some("/srv/x")), caller("lead", None));
     let here = offers.narrowed(&plan, &inside);
     assert_eq!((here.prompts().len(), uris(&here), here.templates().count()), (1, vec!["x://1"], 2));
     assert_eq!(here.unheard().len(), 1);
