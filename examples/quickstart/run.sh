@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 cargo build
-PATH="$PWD/target/debug:$PATH"
+PATH="${CARGO_TARGET_DIR:-$PWD/target}/debug:$PATH"
 cd examples/quickstart
 for line in \
     'mcplan validate' \
